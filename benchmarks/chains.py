@@ -1,19 +1,18 @@
-"""What do order and rules of chains bring, and what do they cost.
+"""Accuracy and time of chains with higher orders and rules.
 
-Parts, of which --part chooses some:
+Experiments, selected with --part:
 
-speed   microseconds a letter of a sweep (a decode with costs added, and its features) on the OCR letters, one thread
-orders  letter error of M3N on the OCR letters, orders 1 to 6: train on nine folds, test on the tenth. Constants are
-        chosen once, training on folds 1 to 8 and testing on fold 9. Beside it a baseline that knows the 55 words:
-        logistic regression of single letters, and of the words seen in training the likeliest of the same length
-words   the same with a split by words: the 55 words in five parts, the words of one part are never seen in training.
-        Constants by holding out one more part: C, and by how much pixels are multiplied (--scales; C is divided by the
-        square, so that pixels weigh the same and n-grams less)
-rules   text with valid chunks (BIO, BMES) or labels that come at most once: F1 or accuracy, invalid sentences and time
+speed   microseconds per letter of a pass (loss-augmented decoding with features) on the OCR letters, one thread
+orders  letter error of M3N on the OCR letters, orders 1 to 6: nine folds train, one tests. Hyper-parameters
+        are chosen with folds 1 to 8 for training and fold 9 for validation. The baseline knows the 55 words: logistic
+        regression of single letters, then the most likely training word of the same length
+words   the same with a split by words: the 55 words in five folds. Another fold is held out to choose C and the scale
+        of the pixels (--scales; C is divided by its square, which reduces the influence of n-grams only)
+rules   text with valid chunks (BIO, BMES) or labels that occur at most once: F1 or accuracy, invalid sentences and time
         of the fit, without rules, with rules in training and prediction, and with rules at prediction only
 
-Every finished cell goes to the file of --out, and a run that was stopped goes on from there. Data are read from the
-folders of --data, by their names (ocr_letters, conll2000, ...).
+Results are appended to the file of --out, and an interrupted run resumes from it. --data is the folder of the data sets
+(ocr_letters, conll2000, ...).
 
     python benchmarks/chains.py --data DATA --out chains.jsonl
 """
@@ -56,7 +55,7 @@ def folder(data: str | None, name: str) -> Path:
 
 
 def fit(model: Any, X: Any, y: Any) -> tuple[float, Any]:
-    """CPU seconds of a fit, and the model."""
+    """Return the CPU seconds of a fit, and the model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return common.cpu(lambda: model.fit(X, y))
@@ -100,7 +99,7 @@ def split(letters: Any, test: Any) -> tuple[list[Any], list[Any], list[Any], lis
 
 
 def known_words(train_X: Any, train_y: Any, test_X: Any, test_y: Any) -> float:
-    """Letter error of single letters with the list of training words."""
+    """Letter error of single letters with a word list."""
     model = fit(L2CRF(structure="independent", tol=TOL), train_X, train_y)[1]
     number = {label: k for k, label in enumerate(model.classes_.tolist())}
     words = {tuple(y) for y in train_y}
@@ -116,7 +115,7 @@ def known_words(train_X: Any, train_y: Any, test_X: Any, test_y: Any) -> float:
 
 
 def ocr_cell(letters: Any, test: Any, train: Any, name: str, C: float, scale: float = 1.0) -> dict[str, Any]:
-    """Error and time of one fit; pixels are multiplied by ``scale``, and n-grams count as they are."""
+    """Error and time of one fit, with pixels multiplied by ``scale``."""
     train_X, train_y, _, _ = split(letters, ~train)
     _, _, test_X, test_y = split(letters, test)
     train_X, test_X = ([scale * np.asarray(x, dtype=float) for x in X] for X in (train_X, test_X))
@@ -162,7 +161,7 @@ def orders(letters: Any, cells: Any, names: list[str], n_folds: int, constants: 
 def by_words(
     letters: Any, cells: Any, name: str, parts: Any, test: int, constants: list[float], scales: list[float]
 ) -> tuple[tuple[float, float], dict[str, Any]]:
-    """The constants that are best on a part of the words, and with them error and time on another part."""
+    """Best hyper-parameters on held-out words, and error and time on test words."""
     held = (test + 1) % 5
 
     def cell(part: str, tested: Any, trained: Any, C: float, scale: float) -> dict[str, Any]:
@@ -204,7 +203,7 @@ def read(path: Path) -> tuple[list[list[Any]], list[list[str]]]:
 
 
 def once_in_training(y: list[list[str]], most: int = 6) -> Any:
-    """The most frequent labels of which no training example has two runs."""
+    """Return the most frequent labels that have at most one run per training example."""
     runs = [Counter(label for label, _ in itertools.groupby(labels)) for labels in y]
     total = Counter(label for labels in runs for label in labels)
     once = [label for label, _ in total.most_common() if all(run[label] <= 1 for run in runs)]
@@ -252,7 +251,7 @@ def task(data: str | None, name: str, quick: bool) -> tuple[Any, Any, Any, Any, 
 
 
 def breaks(rules: Any, classes: Any, predicted: list[list[str]]) -> int:
-    """Sentences that break the rule."""
+    """Number of sentences that break the rule."""
     automaton = rules.automaton(classes)
     number = {label: k for k, label in enumerate(classes.tolist())}
     return sum(not automaton.accepts([number[label] for label in labels]) for labels in predicted)

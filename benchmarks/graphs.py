@@ -1,19 +1,19 @@
-"""Graphs with cycles and multi-label classification: what they reach, and what they cost.
+"""Accuracy and time of graphs with cycles and of multi-label classification.
 
-Parts, of which --part chooses some:
+Experiments, selected with --part:
 
 snakes      200 / 100 grids of Nowozin et al. (2011), 11 labels: accuracy, CPU seconds of the fit to a gap of 1e-2, and
-            the share of test grids whose prediction is proven to be the best; edges with types by direction alone,
-            and with the colours of both ends as features too
-multilabel  scene and yeast: Hamming loss, F1 and whole sets that are right without edges, with a tree and with all
-            edges, six systems with constants chosen on a third of the training rows, beside scikit-learn's
+            the fraction of test grids with a proven optimal prediction; edge types by direction, without and with the
+            colours of both ends as edge features
+multilabel  scene and yeast: Hamming loss, F1 and subset accuracy without edges, with a tree and with all edges; six
+            systems with hyper-parameters chosen on a third of the training rows, compared with scikit-learn's
             ClassifierChain and OneVsRestClassifier on logistic regressions
-camvid      grids of 24 x 32 cells, 11 labels (void is unknown and never scored): accuracy by class of single cells, of
-            a tree and of the grid; examples/label_images.py draws them
-sweep       CPU seconds of one relaxed maximum with costs over the camvid grids at fitted weights, by its tolerance; and
-            the growth with the grid, of noise
+camvid      grids of 24 x 32 cells, 11 labels (void is unknown and not scored): accuracy by class of independent cells,
+            of a tree and of the grid; examples/label_images.py plots them
+sweep       CPU seconds of one relaxed maximum with costs over the camvid grids at fitted weights, by tolerance, and by
+            the size of grids of noise
 
-Constants are those of the command line, or the defaults here. Data are read from the folders of --data, by their names.
+--data is the folder of the data sets.
 
     python benchmarks/graphs.py --data DATA --part snakes
 """
@@ -60,7 +60,7 @@ PARTS = ("snakes", "multilabel", "camvid", "sweep")
 
 
 def cpu(function: Any, *arguments: Any, **options: Any) -> tuple[float, Any]:
-    """CPU seconds of a call, and its result."""
+    """Return the CPU seconds of a call, and its result."""
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -72,7 +72,7 @@ def cpu(function: Any, *arguments: Any, **options: Any) -> tuple[float, Any]:
 
 
 def snakes(data: Any, split: str, colours_of_edges: bool) -> Examples:
-    """Nodes have the colours of the 3 x 3 cells around them; edges, if asked for, those of their ends by direction."""
+    """Grids with colours of 3 x 3 cells as node features, and of both ends as edge features."""
     palette = np.unique(data["X_train"], axis=0)
     shapes = data[f"shape_{split}"].astype(int)
     ends = np.cumsum(shapes.prod(axis=1))
@@ -125,7 +125,7 @@ SYSTEMS: dict[str, tuple[Any, dict[str, list[float]]]] = {
 
 
 def multilabel_models(system: str, estimator: Any) -> dict[str, Any]:
-    """The ways to join labels, by what is said of them in the table."""
+    """Edges between labels, by their names in the table."""
     if system == "logistic regression":
         chain = ClassifierChain(estimator, random_state=0)
         return {"`OneVsRestClassifier`": OneVsRestClassifier(estimator), "`ClassifierChain`": chain}
@@ -133,7 +133,7 @@ def multilabel_models(system: str, estimator: Any) -> dict[str, Any]:
 
 
 def chosen(system: str, X: Any, Y: Any) -> dict[str, float]:
-    """Constants of the least Hamming loss on a third of the rows: with a tree over labels, or one against the rest."""
+    """Hyper-parameters with the smallest Hamming loss on a third of the training rows."""
     estimator, grid = SYSTEMS[system]
     kept = np.random.default_rng(0).permutation(len(X)) % 3 > 0
     best: tuple[float, dict[str, float]] = (np.inf, {})
@@ -146,7 +146,7 @@ def chosen(system: str, X: Any, Y: Any) -> dict[str, float]:
 
 
 def measured(model: Any, X: Any, Y: Any, new: Any, truth: Any) -> dict[str, Any]:
-    """What a fit reaches on the test part."""
+    """Scores of a fit on the test data."""
     seconds, _ = cpu(model.fit, X, Y)
     found = model.predict(new)
     return {
@@ -202,7 +202,7 @@ def part_camvid(folder: Path, quick: bool, C: float, cells: common.Cells) -> Non
 
 
 def part_sweep(folder: Path, quick: bool, C: float, cells: common.Cells) -> None:
-    """Weights of a fit to ten images; what is measured is the maximum with costs, from no messages."""
+    """Time of maxima with costs, without previous messages, at weights of a fit to ten images."""
     data = np.load(folder / "camvid_grid" / "camvid_grid.npz")
     train = label_images.load(data, "train", "grid", 10 if quick else None)
     with warnings.catch_warnings():
@@ -237,7 +237,7 @@ def part_sweep(folder: Path, quick: bool, C: float, cells: common.Cells) -> None
 
 
 def table(head: list[str], rows: list[list[Any]]) -> None:
-    """A table in Markdown."""
+    """Return a Markdown table."""
     for row in (head, ["---"] * len(head), *rows):
         print("| " + " | ".join(map(str, row)) + " |", flush=True)
 

@@ -1,9 +1,9 @@
-"""What partly labelled text is worth: F1 of chunks where half of the tokens are unknown.
+"""F1 of chunks with half of the training tags unknown.
 
-Trains on the first sentences of CoNLL-2000 (``--sentences``) and tests on its test part; half of the tags are hidden at
-random (seed 0). Features are those of the template that CRF++ has for the task, with weights for the pairs that were
-seen. The ways to learn from what is left are those of unknown_labels.py; of "dropped" there is no row, because no
-sentence is known as a whole. Constants are fixed, one for all ways. Intervals are a bootstrap over test sentences.
+Trains on the first sentences of CoNLL-2000 (``--sentences``) and tests on its test data; half of the tags are hidden at
+random (seed 0). Features are those of the CRF++ template for the task, with ``pairs="seen"``. The methods are those of
+unknown_labels.py without "dropped", because no sentence is completely labelled. Hyper-parameters are fixed, the same
+for all methods. Intervals are by bootstrap over test sentences.
 
     python benchmarks/unknown_chunks.py --data DATA --out unknown_chunks.jsonl
 """
@@ -39,7 +39,7 @@ WAYS = {
 
 
 def predicted(model: Any, test: Examples) -> list[list[str]]:
-    """The labels of the test sentences; the label "?" is not allowed."""
+    """Predict labels of the test sentences, without the label "?"."""
     if "?" in model.classes_:
         known = tuple(label for label in model.classes_.tolist() if label != "?")
         test = replace(test, labels=known, allowed=np.ones((int(test.offsets[-1]), len(known)), dtype=bool))
@@ -47,7 +47,7 @@ def predicted(model: Any, test: Examples) -> list[list[str]]:
 
 
 def interval(truth: list[list[str]], found: list[list[str]], n_draws: int = 200) -> float:
-    """Half the width of a 95 % interval of F1."""
+    """Half the width of the 95 % confidence interval of F1."""
     rng = np.random.default_rng(0)
     scores = []
     for _ in range(n_draws):

@@ -1,16 +1,16 @@
-"""What partly labelled data is worth: letter error where a share of the letters is unknown.
+"""Letter error with unknown labels in the training data.
 
 Trains on one fold of the OCR letters (about 690 words) and tests on the other nine, for every fold; 0, 25, 50 and 75 %
-of the letters of the training words are hidden at random (seed: the fold). Ways to learn from what is left:
+of the training labels are hidden at random (seed: the fold). Methods:
 
 - known: all labels, for comparison;
 - marginal: the marginal likelihood (L2CRF);
 - best, average: the concave-convex procedure with the best or the averaged completion (M3N, LapMEDN);
-- dropped: only the words that are known as a whole;
-- a label: unknown letters have a label "?" of their own; at prediction it is not allowed.
+- dropped: only completely labelled words;
+- a label: unknown letters get a separate label "?", which is not allowed at prediction.
 
-Constants are fixed, those that are good where all is known. Every cell goes to the file of --out, and a run that was
-stopped goes on from there.
+Hyper-parameters are fixed, and suit fully labelled data. Results are appended to the file of --out, and an interrupted
+run resumes from it.
 
     python benchmarks/unknown_labels.py --out unknown_labels.jsonl
 """
@@ -44,7 +44,7 @@ LETTERS = [chr(ord("a") + k) for k in range(26)]
 
 
 def fitted(system: str, way: str, X: list[Any], y: list[list[str]], hidden: list[np.ndarray], seed: int) -> Any:
-    """A model of these words, of which some letters are hidden; None if none can be learned."""
+    """Fit a model to words with hidden letters; None if no word is left."""
     model = SYSTEMS[system]
     model = type(model)(**model.get_params(deep=False)).set_params(random_state=seed)
     if way == "average":
@@ -60,7 +60,7 @@ def fitted(system: str, way: str, X: list[Any], y: list[list[str]], hidden: list
 
 
 def error(model: Any, X: list[Any], y: list[list[str]]) -> float:
-    """Share of wrong letters, in per cent; "?" is not allowed."""
+    """Letter error in per cent, without the label "?"."""
     if "?" in model.classes_:
         known = [label for label in model.classes_.tolist() if label != "?"]
         X = Examples.build(X, labels=known, allowed=[np.ones((len(x), len(known)), dtype=bool) for x in X])
@@ -97,7 +97,7 @@ def ocr_cells(data: str | None, done: set[tuple], folds: range):
 
 
 def report(cells: dict[tuple, dict[str, Any]]) -> str:
-    """Mean error over the folds, and half the width of a 95 % interval."""
+    """Mean error over folds, and half the width of its 95 % confidence interval."""
     rows = []
     for system, ways in WAYS.items():
         for way in ("known", *ways):

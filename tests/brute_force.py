@@ -57,20 +57,20 @@ def labelling_scores(node_scores, edges, edge_scores, allowed=None):
 
 
 def best(node_scores, edges, edge_scores, allowed=None):
-    """Highest score and the first labelling that has it: ``(value, labelling)``."""
+    """Highest score, and the first labelling that attains it."""
     scores = labelling_scores(node_scores, edges, edge_scores, allowed)
     winner = max(scores, key=scores.__getitem__)
     return scores[winner], winner
 
 
 def top(node_scores, edges, edge_scores, allowed=None, *, k):
-    """The ``k`` best labellings (fewer when fewer exist): ``[(score, labelling), ...]``, best first."""
+    """The k best labellings: ``[(score, labelling), ...]``, best first."""
     scores = labelling_scores(node_scores, edges, edge_scores, allowed)
     return sorted(((value, y) for y, value in scores.items()), key=lambda pair: (-pair[0], pair[1]))[:k]
 
 
 def max_marginals(node_scores, edges, edge_scores, allowed=None):
-    """(n, L): best score among the labellings with label a at node t; -inf where label a is not allowed."""
+    """(n, L): best score with label a at node t; -inf for labels that are not allowed."""
     result = np.full(np.shape(node_scores), -np.inf)
     for y, value in labelling_scores(node_scores, edges, edge_scores, allowed).items():
         for t, a in enumerate(y):
@@ -112,7 +112,7 @@ def entropy(node_scores, edges, edge_scores, allowed=None):
 
 
 def labelling_cost(truth, labelling, cost=None):
-    """Price of predicting ``labelling``: wrong nodes (Hamming), or ``cost[true, predicted]`` added over nodes."""
+    """Cost of ``labelling``: Hamming, or ``cost[true, predicted]`` summed over nodes."""
     if cost is None:
         return float(sum(a != b for a, b in zip(truth, labelling)))
     return float(sum(cost[a][b] for a, b in zip(truth, labelling)))
@@ -135,7 +135,7 @@ def log_loss(node_scores, edges, edge_scores, truth, allowed=None):
 
 
 class Sizes(NamedTuple):
-    """Sizes of the four parts of the flat weight vector, in their order."""
+    """Sizes of the four segments of the flat weight vector, in order."""
 
     n_features: int
     n_labels: int
@@ -161,7 +161,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(batch, n_labels, n_features, n_edge_types=1):
-    """``Sizes`` of a batch, which itself knows the number of edge features and of label features."""
+    """Return the `Sizes` of a batch."""
     return Sizes(n_features, n_labels, n_edge_types, batch.edge_features.shape[1], batch.label_features.shape[2])
 
 
@@ -286,7 +286,7 @@ def left_sibling(batch, t):
 
 
 def hierarchy_labellings(batch, i, n_labels, forbidden=()):
-    """All labellings of example i without a label that is not allowed or a forbidden pair (parent, child)."""
+    """All labellings of example i with allowed labels and without forbidden pairs."""
     start, n = int(batch.offsets[i]), len(example_nodes(batch, i))
     pairs = [(int(batch.parent[t]) - start, t - start) for t in example_children(batch, i)]
     return [
@@ -297,7 +297,7 @@ def hierarchy_labellings(batch, i, n_labels, forbidden=()):
 
 
 def choice_labellings(batch, i, n_labels, rest):
-    """All allowed labellings of example i in which at most one node has another label than ``rest``."""
+    """All allowed labellings of example i with at most one label other than ``rest``."""
     every = labellings(len(example_nodes(batch, i)), n_labels, example_allowed(batch, i))
     return [y for y in every if sum(a != rest for a in y) <= 1]
 

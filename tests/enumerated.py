@@ -20,7 +20,7 @@ from maxendnet.structures.weights.layout import Layout
 
 @dataclass(frozen=True)
 class EnumeratedCase:
-    """A bound structure and weights; the true labels are one of its labellings."""
+    """Bound structure and weights; the true labelling is valid."""
 
     case: strategies.Case
     structure: BoundForest | BoundHierarchy | BoundChoice

@@ -1,4 +1,4 @@
-"""A structure as a user would write one: what the protocol of structures asks for, and nothing else."""
+"""A structure with only the required methods, as a user would write one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maxendnet.structures import BoundStructure, Chain, Structure
 
 @dataclass(eq=False)
 class BoundPlain(BoundStructure):
-    """Another bound structure with the methods of the protocol alone; ``calls`` has those that were used."""
+    """Bound structure with only the required methods; ``calls`` lists their uses."""
 
     inner: Any
     calls: list[str] = field(default_factory=list, repr=False)

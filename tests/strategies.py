@@ -18,13 +18,13 @@ from maxendnet.structures.weights.layout import Layout
 
 
 def known_batch(**arrays):
-    """A batch whose labels are all known."""
+    """Return a batch with known labels."""
     return Batch(**arrays, row=arrays["y"], label_sets=None)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A batch, weights for it, and the sizes that a batch alone does not tell.
+    """Batch, weights, and sizes that the batch does not determine.
 
     ``kwargs`` are the sizes by the names that the functions of ``brute_force`` use.
     """
@@ -168,7 +168,7 @@ def _cases(
 
 
 def forest_cases(max_nodes=5, max_labels=3, **options):
-    """Forests: any number of roots an example, nodes in any order.
+    """Forests: any number of roots per example, nodes in any order.
 
     Up to ``max_examples`` examples of ``min_nodes`` to ``max_nodes`` nodes (so by default some are empty) and
     ``min_labels`` to ``max_labels`` labels. Weights are normal times one of ``scales`` (0: everything ties; 30: far
@@ -180,7 +180,7 @@ def forest_cases(max_nodes=5, max_labels=3, **options):
 
 
 def tree_cases(max_nodes=5, max_labels=3, **options):
-    """Trees: as ``forest_cases``, with one root an example."""
+    """Trees: as ``forest_cases``, with one root per example."""
     return _cases("tree", max_nodes, max_labels, **options)
 
 

@@ -1,8 +1,8 @@
-"""Laws that hold for every structure, checked against the enumeration of all labellings by their scores.
+"""Laws of every structure, checked by enumeration of all labellings.
 
-A law takes a bound structure with a few small examples, and which labellings exist (`possible`, from an example and its
-labels); it knows no formula of the structure. `tests/test_structure_laws.py` runs all of them on every piece of the
-library, `tests/test_extend.py` on the structure of the documentation.
+A law takes a bound structure with a few small examples and a predicate of valid labellings (`possible`). It uses no
+formula of the structure. `tests/test_structure_laws.py` runs all laws on every structure of the library,
+`tests/test_extend.py` on the structure of the documentation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIZES = (3, 1, 0, 4)
 
 @dataclass
 class Subject:
-    """A piece with examples for it, and a rule which labellings exist; the default is: all that are allowed."""
+    """Structure with examples, and a predicate of valid labellings."""
 
     piece: Any
     examples: Examples
@@ -46,30 +46,30 @@ class Subject:
         return self.piece.bind(self.examples, LABELS)
 
     def labellings(self, bound: Any, i: int) -> list[np.ndarray]:
-        """All labellings of an example that exist."""
+        """Return all valid labellings of an example."""
         begin, end = bound.offsets[i : i + 2]
         allowed = getattr(bound, "batch", None)
         allowed = None if allowed is None or not allowed.allowed.size else allowed.allowed[begin:end]
         choices = [[a for a in range(3) if allowed is None or allowed[t, a]] for t in range(end - begin)]
-        every = [np.array(y, dtype=np.int32) for y in itertools.product(*choices)]
-        one = bound.take(i, i + 1)
-        return [y for y in every if self.possible(one, y)]
+        labellings = [np.array(y, dtype=np.int32) for y in itertools.product(*choices)]
+        example = bound.take(i, i + 1)
+        return [y for y in labellings if self.possible(example, y)]
 
 
-def make_examples(seed: int, edges: Any = False, allowed: bool = False, y: Any = None, **more: Any) -> Examples:
-    """Four small examples, one of them empty."""
+def make_examples(seed: int, edges: Any = False, allowed: bool = False, y: Any = None, **options: Any) -> Examples:
+    """Build four small examples, one of them empty."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(n, 2)) for n in SIZES]
     labels = [rng.choice(LABELS, size=n).tolist() for n in SIZES] if y is None else y
     if edges:
-        more["edges"] = [[(0, 1), (0, 2)], [], [], [(1, 0), (1, 2), (0, 3)]] if edges is True else edges
+        options["edges"] = [[(0, 1), (0, 2)], [], [], [(1, 0), (1, 2), (0, 3)]] if edges is True else edges
     if allowed:
         masks = [rng.random((n, 3)) < 0.6 for n in SIZES]
-        for mask, own in zip(masks, labels):
-            mask[np.arange(len(own)), np.searchsorted(LABELS, own)] = True
-        more |= {"allowed": masks, "labels": LABELS.tolist()}
+        for mask, truth in zip(masks, labels):
+            mask[np.arange(len(truth)), np.searchsorted(LABELS, truth)] = True
+        options |= {"allowed": masks, "labels": LABELS.tolist()}
     sample_weight = rng.uniform(0.5, 2.0, size=len(SIZES))
-    return Examples.build(X, labels, sample_weight=sample_weight, **more)
+    return Examples.build(X, labels, sample_weight=sample_weight, **options)
 
 
 def weights_for(bound: Any, seed: int) -> np.ndarray:
@@ -81,15 +81,15 @@ def table_for(bound: Any, seed: int) -> Table:
 
 
 def scores_of(subject: Subject, bound: Any, w: np.ndarray, table: Table | None = None):
-    """For every example its labellings and their scores, one by one."""
+    """Yield every example with its labellings and their scores."""
     for i in range(len(bound.sample_weight)):
-        one, (begin, end) = bound.take(i, i + 1), bound.offsets[i : i + 2]
-        every = subject.labellings(bound, i)
-        scores = np.array([one.score(w, y)[0] for y in every])
+        example, (begin, end) = bound.take(i, i + 1), bound.offsets[i : i + 2]
+        labellings = subject.labellings(bound, i)
+        scores = np.array([example.score(w, y)[0] for y in labellings])
         if table is not None:
             at = table.at_nodes()[begin:end]
-            scores += [at[np.arange(end - begin), y].sum() for y in every]
-        yield i, one, every, scores
+            scores += [at[np.arange(end - begin), y].sum() for y in labellings]
+        yield i, example, labellings, scores
 
 
 def law_score_and_features_are_adjoint(subject: Subject) -> None:
@@ -97,8 +97,8 @@ def law_score_and_features_are_adjoint(subject: Subject) -> None:
     w, weight = weights_for(bound, 2), rng.normal(size=len(bound.sample_weight))
     for q in (bound.y, bound.logsum(w, cliques=True)[1]):
         assert_allclose(w @ bound.features(q, weight), weight @ bound.score(w, q), rtol=1e-10, atol=1e-10)
-        other = weights_for(bound, 3)
-        assert_allclose(other @ bound.features(q), bound.score(other, q).sum(), rtol=1e-10, atol=1e-10)
+        v = weights_for(bound, 3)
+        assert_allclose(v @ bound.features(q), bound.score(v, q).sum(), rtol=1e-10, atol=1e-10)
 
 
 def law_maximum_is_enumeration(subject: Subject) -> None:
@@ -106,12 +106,12 @@ def law_maximum_is_enumeration(subject: Subject) -> None:
     w = weights_for(bound, 4)
     for table in (None, table_for(bound, 5)):
         values, labels = bound.maximum(w, table)
-        for i, _, every, scores in scores_of(subject, bound, w, table):
+        for i, _, labellings, scores in scores_of(subject, bound, w, table):
             assert_allclose(values[i], scores.max(), rtol=1e-10, atol=1e-10)
-            found = labels[bound.offsets[i] : bound.offsets[i + 1]]
-            chosen = [k for k, y in enumerate(every) if np.array_equal(y, found)]
-            assert chosen, "the labelling does not exist"
-            assert_allclose(scores[chosen[0]], scores.max(), rtol=1e-10, atol=1e-10)
+            best = labels[bound.offsets[i] : bound.offsets[i + 1]]
+            places = [k for k, y in enumerate(labellings) if np.array_equal(y, best)]
+            assert places, "the labelling is not valid"
+            assert_allclose(scores[places[0]], scores.max(), rtol=1e-10, atol=1e-10)
     assert_allclose(bound.score(w, decode(bound, w)), bound.maximum(w)[0], rtol=1e-6, atol=1e-6)
 
 
@@ -121,11 +121,11 @@ def law_logsum_is_enumeration(subject: Subject) -> None:
     for table in (None, table_for(bound, 7)):
         values, q = bound.logsum(w, table, cliques=True)
         expected_node, expected_features = np.zeros((len(bound.y), 3)), np.zeros(len(w))
-        for i, one, every, scores in scores_of(subject, bound, w, table):
+        for i, example, labellings, scores in scores_of(subject, bound, w, table):
             assert_allclose(values[i], logsumexp(scores), rtol=1e-10, atol=1e-10)
-            for y, p in zip(every, np.exp(scores - logsumexp(scores))):
+            for y, p in zip(labellings, np.exp(scores - logsumexp(scores))):
                 expected_node[np.arange(bound.offsets[i], bound.offsets[i + 1]), y] += p
-                expected_features += p * one.features(y)
+                expected_features += p * example.features(y)
         assert_allclose(q.node, expected_node, atol=1e-10)
         assert_allclose(bound.features(q), expected_features, atol=1e-10)
 
@@ -135,51 +135,51 @@ def law_losses_and_gradients_are_enumeration(subject: Subject) -> None:
     cost = rng.uniform(0.5, 2.0, size=(3, 3)) * (1 - np.eye(3))
     w = weights_for(bound, 9)
     for loss, T in ((Hinge(cost), 0.0), (Log(), 1.0), (SoftHinge(cost, temperature=0.3), 0.3)):
-        found = Problem.pose(bound, loss, Gaussian()).loss_and_gradient(w, values=True)
+        total = Problem.pose(bound, loss, Gaussian()).loss_and_gradient(w, values=True)
         value, slope, expected_cost = 0.0, np.zeros(len(w)), 0.0
-        for i, one, every, scores in scores_of(subject, bound, w):
-            u, truth = bound.sample_weight[i], one.features(one.y)
-            price = np.array([0.0 if isinstance(loss, Log) else cost[one.y, y].sum() for y in every])
-            above = price + scores - one.score(w, one.y)[0]
+        for i, example, labellings, scores in scores_of(subject, bound, w):
+            u, truth = bound.sample_weight[i], example.features(example.y)
+            price = np.array([0.0 if isinstance(loss, Log) else cost[example.y, y].sum() for y in labellings])
+            above = price + scores - example.score(w, example.y)[0]
             loss_i = above.max() if T == 0 else T * logsumexp(above / T)
             p = (above == above.max()).astype(float) if T == 0 else np.exp((above - loss_i) / T)
-            assert_allclose(found.values[i], loss_i, rtol=1e-9, atol=1e-9)
+            assert_allclose(total.values[i], loss_i, rtol=1e-9, atol=1e-9)
             value += u * loss_i
-            slope += u * sum(share * (one.features(y) - truth) for y, share in zip(every, p))
+            slope += u * sum(share * (example.features(y) - truth) for y, share in zip(labellings, p))
             expected_cost += u * (p @ price)
-        assert_allclose(found.loss, value, rtol=1e-9, atol=1e-9)
-        assert_allclose(found.gradient, slope, rtol=1e-8, atol=1e-8)
+        assert_allclose(total.loss, value, rtol=1e-9, atol=1e-9)
+        assert_allclose(total.gradient, slope, rtol=1e-8, atol=1e-8)
         if isinstance(loss, SoftHinge):
-            assert_allclose(found.cost, expected_cost, rtol=1e-8, atol=1e-8)
+            assert_allclose(total.cost, expected_cost, rtol=1e-8, atol=1e-8)
 
 
 def law_counted_tables_are_expectations(subject: Subject) -> None:
     bound = subject.bound
     w, rng = weights_for(bound, 10), np.random.default_rng(11)
     added, counted = rng.normal(size=(2, 3, 3))
-    found = bound.excess("logsum", w, Table(added, bound.y), ExcessOptions(expected_table=Table(counted, bound.y)))
+    excess = bound.excess("logsum", w, Table(added, bound.y), ExcessOptions(expected_table=Table(counted, bound.y)))
     node = bound.logsum(w, Table(added, bound.y))[1].node
     per_node = (node * counted[bound.y]).sum(axis=1)
     expected = [per_node[a:b].sum() for a, b in zip(bound.offsets[:-1], bound.offsets[1:])]
-    assert_allclose(found.expected_table, expected, atol=1e-10)
+    assert_allclose(excess.expected_table, expected, atol=1e-10)
 
 
-def law_some_examples_are_a_structure_too(subject: Subject) -> None:
+def law_ranges_of_examples_are_structures(subject: Subject) -> None:
     bound = subject.bound
     w = weights_for(bound, 12)
-    for part in (bound, pickle.loads(pickle.dumps(bound))):
-        pieces = [part.take(0, 2), part.take(2, 2), part.take(2, 4)]
-        assert_allclose(np.concatenate([piece.logsum(w)[0] for piece in pieces]), bound.logsum(w)[0], atol=1e-12)
-        assert_array_equal(np.concatenate([piece.maximum(w)[1] for piece in pieces]), bound.maximum(w)[1])
-        assert_allclose(sum(piece.features(piece.y) for piece in pieces), bound.features(bound.y), atol=1e-12)
+    for copy in (bound, pickle.loads(pickle.dumps(bound))):
+        shards = [copy.take(0, 2), copy.take(2, 2), copy.take(2, 4)]
+        assert_allclose(np.concatenate([shard.logsum(w)[0] for shard in shards]), bound.logsum(w)[0], atol=1e-12)
+        assert_array_equal(np.concatenate([shard.maximum(w)[1] for shard in shards]), bound.maximum(w)[1])
+        assert_allclose(sum(shard.features(shard.y) for shard in shards), bound.features(bound.y), atol=1e-12)
 
 
 def law_differences_are_those_of_the_features(subject: Subject) -> None:
     bound = subject.bound
     i = len(SIZES) - 1
-    one, labels = bound.take(i, i + 1), subject.labellings(bound, i)[-1]
-    rows = bound.differences(np.array([i, i]), np.concatenate([labels, one.y]))
-    assert_allclose(rows.toarray()[0], one.features(one.y) - one.features(labels), atol=1e-12)
+    example, labels = bound.take(i, i + 1), subject.labellings(bound, i)[-1]
+    rows = bound.differences(np.array([i, i]), np.concatenate([labels, example.y]))
+    assert_allclose(rows.toarray()[0], example.features(example.y) - example.features(labels), atol=1e-12)
     assert not rows.toarray()[1].any()
 
 

@@ -1,4 +1,4 @@
-"""Labels that are not known: every loss against enumeration, rounds that never raise the objective, messages."""
+"""Unknown labels: losses against enumeration, monotone rounds, messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from maxendnet.solvers.choose import default_solver
 
 @dataclass(frozen=True)
 class PartialCase:
-    """An enumerated case of whose true labels sets are known."""
+    """Enumerated case with label sets as the truth."""
 
     case: object
     sets: np.ndarray

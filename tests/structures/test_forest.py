@@ -125,7 +125,7 @@ def check_maximum(case, expect=by_labellings):
 def check_decode(case, expect=by_labellings):
     labels = case.forest.decode(case.w)
     assert labels.shape == (case.n_nodes,) and labels.dtype == np.int32
-    # 2^-24 is the rounding of a float32 and there is one for every addition, of which there are few
+    # 2^-24 is the rounding error of float32, once per addition, and there are few additions
     precision = 1e-6 if single_is_enough(case.w, case.batch) else 1e-13
     for i, scores in enumerate(example_scores(case)):
         found = labels[example_slice(case.batch, i)]
