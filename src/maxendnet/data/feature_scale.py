@@ -44,7 +44,9 @@ class NormSum(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Mean squared norm of the features of a node, at least 1e-12 and at most 1e12; 1 if all features are zero.
+        """Mean squared norm of the features of a node, from 1e-12 to 1e12.
+
+        It is 1 if all features are zero.
 
         Examples
         --------

@@ -356,7 +356,10 @@ def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitRepo
 
 
 def _constants(fit: Any, estimator: Any) -> dict[str, float]:
-    """C and lam of the fit; earlier versions did not write them, and their settings are numbers."""
+    """Return C and lam of the fit.
+
+    Files of earlier versions lack them, but their settings are numbers.
+    """
     settings = {name: getattr(estimator, name) for name in estimator.constants()}
     if "constants" not in fit and "scale" not in settings.values():
         return {name: float(number) for name, number in settings.items()}

@@ -66,7 +66,7 @@ class MarkovNetwork(Predictor):
     documented_parameters = COMMON
     """Parameters and attributes that the docstrings of subclasses share."""
     at_scale: ClassVar[Mapping[str, Callable[[float], float]]] = {}
-    """Numbers that "scale" stands for, by constant: functions of the mean squared norm of the features of a node."""
+    """Values of "scale" by hyper-parameter: functions of the mean squared norm of the features of a node."""
     warns_of_gap = True
     """Whether a fit warns if it ends above ``tol``; fits of a search do not."""
 
