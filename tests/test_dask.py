@@ -479,9 +479,9 @@ def test_partitions_that_are_refused(threads, tmp_path):
         )
     with pytest.raises(ValueError, match=r"SelfTraining needs structure\.unknown_labels, which"):
         M3N(unlabelled=1.0, backend=Dask(threads)).fit([dask.delayed([([[1.0], [2.0], [3.0]], ["a", "b", UNKNOWN])])])
-    with pytest.raises(ValueError, match="min_count=2 counts tokens of all files"):
+    with pytest.raises(ValueError, match="min_count=2 needs the tokens of all files"):
         ColumnFiles(["a.txt"], TokenFeatures(min_count=2))
-    with pytest.raises(ValueError, match=r"template='auto' goes by the tokens of all files.*name a template: words"):
+    with pytest.raises(ValueError, match=r"template='auto' needs the tokens of all files.*give words"):
         ColumnFiles(["a.txt"], TokenFeatures(n_hashed=64))
     with pytest.raises(ValueError, match=r"In partition 0, .*good: .*column 1 has the labels"):
         model.fit(ColumnFiles([tmp_path / "good"], columns=[1]))
