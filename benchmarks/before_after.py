@@ -1,8 +1,8 @@
-"""Is this version slower than another one? Fits and predictions by both, in turns, as ratios of their CPU seconds.
+"""Comparison of two versions: ratios of the CPU times of fits and predictions.
 
-Give the Python interpreter of an environment with the other version. Runs alternate, so that other work on the machine
-slows both sides alike; of every task the medians are compared. The data are made here: words of 4 to 12 letters with
-128 pixels and 26 labels. Only calls that both versions have are used.
+Pass the Python interpreter of an environment with the other version. Runs of the two versions alternate, so that other
+load on the machine affects both equally; the medians of every task are compared. The data are generated: words of 4 to
+12 letters with 128 pixels and 26 labels. Only calls that both versions support are used.
 
     python benchmarks/before_after.py ../before/.venv/bin/python --runs 15
 """
@@ -48,7 +48,7 @@ for name, task in TASKS.items():
 
 
 def seconds(python: str) -> dict[str, float]:
-    """CPU seconds of every task, in a new process."""
+    """Return the CPU seconds of every task, in a new process."""
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([python, "-c", WORK], capture_output=True, text=True, check=True, env=environment)
     return {name: float(value) for name, value in (line.split("=") for line in done.stdout.splitlines())}
@@ -57,16 +57,16 @@ def seconds(python: str) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", help="Python of the environment with the other version")
-    parser.add_argument("--runs", type=int, default=15, help="of each side (default: %(default)s)")
-    given = parser.parse_args()
+    parser.add_argument("--runs", type=int, default=15, help="number of runs of each version (default: %(default)s)")
+    args = parser.parse_args()
     before, now = [], []
-    for _ in range(given.runs):
-        before.append(seconds(given.other))
+    for _ in range(args.runs):
+        before.append(seconds(args.other))
         now.append(seconds(sys.executable))
     print("| task | other, s | this, s | this / other |\n|---|---|---|---|")
     for name in now[0]:
-        other, this = (statistics.median(run[name] for run in runs) for runs in (before, now))
-        print(f"| {name} | {other:.3f} | {this:.3f} | {this / other:.2f} |")
+        theirs, ours = (statistics.median(run[name] for run in runs) for runs in (before, now))
+        print(f"| {name} | {theirs:.3f} | {ours:.3f} | {ours / theirs:.2f} |")
     return 0
 
 

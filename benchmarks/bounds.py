@@ -1,8 +1,8 @@
-"""How good are the bounds of the error on new examples: do they hold, and what do they say about the OCR letters?
+"""Bounds on the error on new examples: whether they hold, and how tight they are on the OCR letters.
 
-Part 1 draws samples from a finite population of chains, on which the risk of every predictor is known, and counts the
+Part 1 draws samples from a finite population of chains, for which the risk of every predictor is known, and counts the
 samples in which a bound is below the risk. Part 2 fits M3N to folds 1-9 of the letters (6,251 words) and prints its
-bounds, next to the bound from the 626 words of fold 0.
+bounds, and the held-out bound from the 626 words of fold 0.
 
     python benchmarks/bounds.py --data PATH
 """
@@ -21,27 +21,27 @@ from maxendnet.certificates.generalisation import LOSSES, _Losses
 
 
 def population(n: int = 500, seed: int = 1) -> Examples:
-    """Chains of three nodes with noisy labels."""
+    """Return chains of three nodes with noisy labels."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(3, 2)) for _ in range(n)]
     return Examples.build(X, [(x[:, 0] + 0.8 * rng.normal(size=3) > 0).astype(int) for x in X])
 
 
 def simulate(model: M3N | LapMEDN, n_trials: int, n_examples: int = 100, delta: float = 0.1) -> str:
-    """Failures of every bound in independent samples."""
-    everyone = population()
+    """Return a table with the failures of every bound in independent samples."""
+    all_chains = population()
     failed: dict[tuple[str, str], int] = {}
     bounds: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for trial in range(n_trials):
         rng = np.random.default_rng(trial)
-        sample = everyone[rng.integers(len(everyone), size=n_examples)]
+        sample = all_chains[rng.integers(len(all_chains), size=n_examples)]
         model.fit(sample)
         for row in pac_bayes(model, sample, delta=delta, n_draws=100, random_state=rng):
             k = LOSSES.index(row.loss)
             if row.name.startswith("PAC-Bayes"):
-                risk = _Losses(model, everyone).gibbs(row.predictor, 100, rng)[:, k].mean()
+                risk = _Losses(model, all_chains).gibbs(row.predictor, 100, rng)[:, k].mean()
             else:
-                risk = _Losses(row.predictor, everyone)(row.predictor.model_.weights)[k].mean()
+                risk = _Losses(row.predictor, all_chains)(row.predictor.model_.weights)[k].mean()
             key = row.name, row.loss
             failed[key] = failed.get(key, 0) + int(risk > row.bound)
             bounds.setdefault(key, []).append((row.bound, float(risk)))
@@ -58,8 +58,8 @@ def simulate(model: M3N | LapMEDN, n_trials: int, n_examples: int = 100, delta: 
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--only", choices=["simulation", "letters"], help="one part of the two")
-    parser.add_argument("--draws", type=int, default=1000, help="weight vectors drawn for a row of the letters")
+    parser.add_argument("--only", choices=["simulation", "letters"], help="run only one of the two parts")
+    parser.add_argument("--draws", type=int, default=1000, help="weight vectors drawn for each row of the letters")
     options = parser.parse_args()
     if options.only != "letters":
         n_trials = 20 if options.quick else 200

@@ -1,10 +1,10 @@
-"""Has anything become slower: small fits and predictions, in units of a fixed piece of work, beside the last ones.
+"""Speed regression check: CPU time of small fits and predictions, relative to a probe.
 
-Every task runs on data that are drawn here. Its CPU time is divided by that of a probe, a fixed piece of numpy that has
-nothing to do with this library, run just before and after it: that corrects for the speed of the machine and for what
-else it does. The least of several ratios is compared with the one in benchmarks/ratios.json. Ends with exit code 1 if a
-task takes more than ``--most`` times as long. Ratios of other processors differ: write them first with --update, from
-the version to compare with.
+Every task runs on generated data. Its CPU time is divided by that of a probe, NumPy code that is independent of this
+library and runs just before and after the task; this corrects for the speed and the load of the machine. The smallest
+of several ratios is compared with the one in benchmarks/ratios.json. The exit code is 1 if a task takes more than
+``--most`` times as long. Ratios depend on the processor: first write them with --update, with the version to compare
+with.
 
     make bench-check
     make bench-check ARGS=--update
@@ -30,7 +30,7 @@ FILE = Path(__file__).with_name("ratios.json")
 
 
 def dense(n_words: int = 600, n_features: int = 60, n_labels: int = 12) -> Examples:
-    """Noisy prototypes of labels that follow each other, much as letters of words."""
+    """Return chains with noisy prototypes of labels as features, similar to OCR letters."""
     rng = np.random.default_rng(0)
     prototypes = rng.random((n_labels, n_features)) < 0.3
     follow = rng.dirichlet(np.full(n_labels, 0.3), size=n_labels)
@@ -45,7 +45,7 @@ def dense(n_words: int = 600, n_features: int = 60, n_labels: int = 12) -> Examp
 
 
 def sparse(n_sentences: int = 600, n_labels: int = 8) -> Examples:
-    """Sentences of rare and frequent words."""
+    """Return sentences of rare and frequent words."""
     rng = np.random.default_rng(1)
     X, y = [], []
     for _ in range(n_sentences):
@@ -57,6 +57,7 @@ def sparse(n_sentences: int = 600, n_labels: int = 8) -> Examples:
 
 
 def grids(n: int = 15, side: int = 6) -> Examples:
+    """Return noisy images as grids of nodes."""
     rng = np.random.default_rng(2)
     edges, types = grid_edges((side, side))
     truth = [np.kron(rng.integers(3, size=(2, 2)), np.ones((side // 2, side // 2), int)).ravel() for _ in range(n)]
@@ -66,7 +67,8 @@ def grids(n: int = 15, side: int = 6) -> Examples:
 
 
 def tasks() -> dict[str, Callable[[], Any]]:
-    letters, text, images, seen = dense(), sparse(), grids(), Chain(pairs="seen")
+    """Return the tasks by name."""
+    letters, text, images, seen_pairs = dense(), sparse(), grids(), Chain(pairs="seen")
     fitted = M3N(C=0.1, tol=0.1, random_state=0).fit(letters)
     options: dict[str, Any] = {"random_state": 0, "tol": 1e-2}
     return {
@@ -76,9 +78,9 @@ def tasks() -> dict[str, Callable[[], Any]]:
         "L2CRF": lambda: L2CRF(lam=1.0, **options).fit(letters),
         "L1CRF": lambda: L1CRF(lam=1.0, **options).fit(letters),
         "M3N, order 2": lambda: M3N(C=0.2, structure=Chain(order=2), **options | {"tol": 0.1}).fit(letters),
-        "L2CRF, text": lambda: L2CRF(lam=1.0, structure=seen, **options).fit(text),
-        "L1CRF, text": lambda: L1CRF(lam=0.5, structure=seen, **options).fit(text),
-        "M3N, text": lambda: M3N(C=0.1, structure=seen, **options).fit(text),
+        "L2CRF, text": lambda: L2CRF(lam=1.0, structure=seen_pairs, **options).fit(text),
+        "L1CRF, text": lambda: L1CRF(lam=0.5, structure=seen_pairs, **options).fit(text),
+        "M3N, text": lambda: M3N(C=0.1, structure=seen_pairs, **options).fit(text),
         "M3N, grids": lambda: M3N(C=0.1, structure=Graph("relaxed"), **options | {"tol": 0.1}).fit(images),
         "predict": lambda: [fitted.predict(letters) for _ in range(20)],
         "marginals": lambda: [fitted.predict_marginals(letters) for _ in range(10)],
@@ -86,7 +88,7 @@ def tasks() -> dict[str, Callable[[], Any]]:
 
 
 def probe() -> None:
-    """About a tenth of a second of what a processor does: products, sorting, look-ups, and Python."""
+    """Compute for about a tenth of a second: products, sorting, indexing and Python."""
     rng = np.random.default_rng(3)
     matrix, values = rng.random((150, 150)), rng.random(200_000)
     for _ in range(30):
@@ -97,35 +99,35 @@ def probe() -> None:
 
 
 def ratio(task: Callable[[], Any], repeat: int) -> float:
-    """The least CPU time of a task over the mean of the probes around it."""
-    found = []
+    """Return the smallest CPU time of a task divided by the mean of the probes around it."""
+    ratios = []
     for _ in range(repeat):
         before, (seconds, _), after = common.cpu(probe)[0], common.cpu(task), common.cpu(probe)[0]
-        found.append(2 * seconds / (before + after))
-    return min(found)
+        ratios.append(2 * seconds / (before + after))
+    return min(ratios)
 
 
 def main() -> int:
     parser = common.parser(__doc__, letters=False)
     parser.add_argument("--update", action="store_true", help="write benchmarks/ratios.json")
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--most", type=float, default=1.3, help="times the last ratio (default: %(default)s)")
-    given = parser.parse_args()
+    parser.add_argument("--most", type=float, default=1.3, help="largest allowed multiple (default: %(default)s)")
+    args = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    known = json.loads(FILE.read_text()) if FILE.exists() else {}
+    last = json.loads(FILE.read_text()) if FILE.exists() else {}
     now, rows = {}, []
     for name, task in tasks().items():
-        now[name] = ratio(task, 1 if given.quick else given.repeat)
-        times = now[name] / known[name] if name in known else float("nan")
-        rows.append([name, f"{now[name]:.2f}", f"{known.get(name, float('nan')):.2f}", f"{times:.2f}"])
+        now[name] = ratio(task, 1 if args.quick else args.repeat)
+        times = now[name] / last[name] if name in last else float("nan")
+        rows.append([name, f"{now[name]:.2f}", f"{last.get(name, float('nan')):.2f}", f"{times:.2f}"])
         common.say(str(rows[-1]))
     print(common.table(["", "probes", "last", "times as long"], rows))
-    if given.update:
+    if args.update:
         FILE.write_text(json.dumps({name: round(value, 3) for name, value in now.items()}, indent=2) + "\n")
         return 0
-    slower = [name for name, value in now.items() if value > given.most * known.get(name, np.inf)]
+    slower = [name for name, value in now.items() if value > args.most * last.get(name, np.inf)]
     if slower:
-        print(f"\nSlower than {given.most} times the last ratio: {', '.join(slower)}.")
+        print(f"\nSlower than {args.most} times the last ratio: {', '.join(slower)}.")
     return int(bool(slower))
 
 

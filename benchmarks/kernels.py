@@ -1,11 +1,10 @@
-"""How fast are the pieces: decoding, sweeps, gradients and marginals, on one and two threads; import time; growth.
+"""Speed of the kernels on one and two threads, import time, and scaling with the number of words.
 
-Decoding, loss-augmented sweeps and gradients are timed on the letters of folds 1-9 (pixels and transitions), at the
-weights of an L2-CRF, by the wall clock, the least of several calls: what the machine can do when left alone. On a
-machine that is shared or slowed down all numbers grow together; the time of a dependent addition (four or five cycles
-on most processors) is printed beside them as the measure of that.
+Decoding, loss-augmented sweeps, gradients and marginals are timed on the letters of folds 1-9 (pixels and transitions),
+at the weights of an L2-CRF. Reported is the smallest wall time of several calls. On a shared machine all times grow
+together; the time of a dependent addition (four or five cycles on most processors) is printed to measure this.
 
-Import time is that of new processes, median. Growth: one gradient of the log loss and one pass of block Frank-Wolfe on
+Import time is the median over new processes. Scaling: one gradient of the log loss and one pass of block Frank-Wolfe on
 1/8 to 8 times the words; linear means equal time per letter.
 
     python benchmarks/kernels.py
@@ -36,7 +35,7 @@ DECODE_NS, SWEEP_MS, TWO_THREADS, IMPORT_SECONDS = 100.0, 15.0, 1.7, 0.1
 
 
 def sweeps(train: Examples, w: np.ndarray, repeat: int) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Rows of the table of kernels, and of what was asked of them."""
+    """Return the rows of the table of kernels, and those of the table of targets."""
     n = len(train.y)
     hinge = {jobs: common.problem_of(train, Hinge(), Gaussian(), n_jobs=jobs) for jobs in (1, 2)}
     log = {jobs: common.problem_of(train, Log(), Gaussian(), n_jobs=jobs) for jobs in (1, 2)}
@@ -53,56 +52,56 @@ def sweeps(train: Examples, w: np.ndarray, repeat: int) -> tuple[list[tuple[str,
         "gradient of the log loss, float64": lambda jobs: log[jobs].loss_and_gradient(w),
         "node marginals, float64": lambda jobs: forest.logsum(w, backend=backends[jobs]),
     }
-    least: dict[str, dict[int, float]] = {}
-    rows, asked = [], []
+    smallest: dict[str, dict[int, float]] = {}
+    rows, targets = [], []
     for name, call in calls.items():
         seconds: dict[int, list[float]] = {1: [], 2: []}
-        for _ in range(repeat):  # one and two threads in turn: a slow moment of the machine hits both
+        for _ in range(repeat):  # alternate, so that other load affects both
             for jobs in (1, 2):
                 seconds[jobs].append(common.wall(lambda: call(jobs), repeat=3))  # noqa: B023 called here
-        one, two = min(seconds[1]), min(seconds[2])
-        least[name] = {1: one, 2: two}
-        rows.append((name, f"{1e9 * one / n:.1f}", f"{1e3 * one:.2f}", f"{1e3 * two:.2f}", f"{one / two:.2f}"))
-        common.say(f"{name}: {1e9 * one / n:.1f} ns a letter, two threads {one / two:.2f} times one")
-    decode = 1e9 * least["decode"][1] / n
-    asked.append(("decode, ns a letter and thread", f"**{decode:.1f}**", common.verdict(decode, DECODE_NS)))
-    sweep = 1e3 * least["loss-augmented sweep"][1] * 47_000 / n
-    asked.append(("loss-augmented sweep of 47,000 letters, ms", f"**{sweep:.2f}**", common.verdict(sweep, SWEEP_MS)))
+        t1, t2 = min(seconds[1]), min(seconds[2])
+        smallest[name] = {1: t1, 2: t2}
+        rows.append((name, f"{1e9 * t1 / n:.1f}", f"{1e3 * t1:.2f}", f"{1e3 * t2:.2f}", f"{t1 / t2:.2f}"))
+        common.say(f"{name}: {1e9 * t1 / n:.1f} ns per letter, speed-up by two threads {t1 / t2:.2f}")
+    decode = 1e9 * smallest["decode"][1] / n
+    targets.append(("decode, ns per letter and thread", f"**{decode:.1f}**", common.verdict(decode, DECODE_NS)))
+    sweep = 1e3 * smallest["loss-augmented sweep"][1] * 47_000 / n
+    targets.append(("loss-augmented sweep of 47,000 letters, ms", f"**{sweep:.2f}**", common.verdict(sweep, SWEEP_MS)))
     for name in ("decode", "loss-augmented sweep", "loss-augmented sweep with subgradient", "gradient of the log loss"):
-        gain = least[name][1] / least[name][2]
+        gain = smallest[name][1] / smallest[name][2]
         verdict = common.verdict(gain, TWO_THREADS, least=True)
-        asked.append((f"two threads over one, {name}", f"**{gain:.2f}**", verdict))
-    return rows, asked
+        targets.append((f"speed-up by two threads, {name}", f"**{gain:.2f}**", verdict))
+    return rows, targets
 
 
 def import_seconds(repeat: int) -> tuple[float, float]:
-    """Median wall seconds that a new process takes to import scikit-learn, and maxendnet after it."""
+    """Return the median wall seconds to import scikit-learn, then maxendnet, in a new process."""
     code = (
         "import time; a = time.perf_counter(); import sklearn.base, sklearn.utils.validation, sklearn.exceptions; "
         "b = time.perf_counter(); import maxendnet; print(b - a, time.perf_counter() - b)"
     )
-    runs, environment = [], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # compiled once, as users have it
+    runs, environment = [], {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}  # with cached bytecode, as for users
     for _ in range(repeat + 1):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
         runs.append([float(number) for number in done.stdout.split()])
-    sklearn, ours = np.median(runs[1:], axis=0)  # the first may have to read the disk
+    sklearn, ours = np.median(runs[1:], axis=0)  # the first run may read the disk
     return float(sklearn), float(ours)
 
 
 def growth(examples: Examples, scales: list[float]) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """ns per letter of one gradient and one pass of block Frank-Wolfe, for fewer and more words."""
+    """Measure ns per letter of a gradient and of a pass of block Frank-Wolfe, for several numbers of words."""
     seconds: dict[float, tuple[float, float]] = {}
     letters: dict[float, int] = {}
     for scale in scales:
-        some = common.subset(examples, int(scale * len(examples)))
-        some = common.repeated(some, int(scale)) if scale > 1 else some
-        n = letters[scale] = len(some.y)
-        log = common.problem_of(some, Log(), Gaussian())
+        words = common.subset(examples, int(scale * len(examples)))
+        words = common.repeated(words, int(scale)) if scale > 1 else words
+        n = letters[scale] = len(words.y)
+        log = common.problem_of(words, Log(), Gaussian())
         w = 0.1 * np.random.default_rng(0).standard_normal(log.n_weights)
-        # small data is measured more often: the least of 3 calls would be luckier on the large
+        # more repetitions for small data, which is measured less precisely
         gradient = common.wall(lambda: log.loss_and_gradient(w, single=True), repeat=max(3, int(8 / scale)))  # noqa: B023
-        hinge = common.problem_of(some, Hinge(), Gaussian(), C=0.1)
-        # without the ramp, whose passes differ from each other
+        hinge = common.problem_of(words, Hinge(), Gaussian(), C=0.1)
+        # without the ramp, so that all passes are equal
         solver = BlockFrankWolfe(ramp=0)
         state = solver.start(hinge, seed=0)
         passes = []
@@ -111,7 +110,7 @@ def growth(examples: Examples, scales: list[float]) -> tuple[list[tuple[str, ...
             state = solver.step(hinge, state)
             passes.append(time.process_time() - began)
         seconds[scale] = gradient / n, min(passes[1:]) / n
-        common.say(f"{scale:g} times the words: {1e9 * gradient / n:.0f} and {1e9 * seconds[scale][1]:.0f} ns a letter")
+        common.say(f"{scale:g} times the words: {1e9 * gradient / n:.0f} and {1e9 * seconds[scale][1]:.0f} ns")
     unit = seconds[1.0]
     rows = [
         (
@@ -120,44 +119,44 @@ def growth(examples: Examples, scales: list[float]) -> tuple[list[tuple[str, ...
         )
         for scale, (a, b) in seconds.items()
     ]  # fmt: skip
-    asked = []
-    for k, what in enumerate(("gradient of the log loss", "pass of block Frank-Wolfe")):
-        # the exponent of growth, by least squares: 1 is linear
+    targets = []
+    for k, task in enumerate(("gradient of the log loss", "pass of block Frank-Wolfe")):
+        # exponent of the scaling, by least squares: 1 is linear
         logs = np.log([(letters[s], seconds[s][k] * letters[s]) for s in scales])
         exponent = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
-        asked.append((f"growth of one {what}, exponent", f"**{exponent:.3f}**", common.verdict(exponent, 1.1)))
-    return rows, asked
+        targets.append((f"scaling exponent, one {task}", f"**{exponent:.3f}**", common.verdict(exponent, 1.1)))
+    return rows, targets
 
 
 def main() -> None:
     arguments = common.parser(__doc__)
-    arguments.add_argument("--repeat", type=int, default=10, help="of every measurement (default: %(default)s)")
-    given = arguments.parse_args()
+    arguments.add_argument("--repeat", type=int, default=10, help="repetitions (default: %(default)s)")
+    args = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     speed = [common.dependent_addition()]
-    raw, examples = common.letters(given.data)
-    train = common.subset(examples[raw.folds != 0], 500 if given.quick else None)
-    repeat = 2 if given.quick else given.repeat
+    raw, examples = common.letters(args.data)
+    train = common.subset(examples[raw.folds != 0], 500 if args.quick else None)
+    repeat = 2 if args.quick else args.repeat
 
     w = L2CRF(lam=2.0, tol=1e-1).fit(train).model_.weights
-    rows, asked = sweeps(train, w, repeat)
+    rows, targets = sweeps(train, w, repeat)
     speed.append(common.dependent_addition())
     sklearn, ours = import_seconds(repeat)
-    asked.append(("import maxendnet after scikit-learn, s", f"**{ours:.3f}**", common.verdict(ours, IMPORT_SECONDS)))
+    targets.append(("import maxendnet after scikit-learn, s", f"**{ours:.3f}**", common.verdict(ours, IMPORT_SECONDS)))
     scales = [1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0]
-    grown, more = growth(train, scales[2:5] if given.quick else scales)
+    grown, more = growth(train, scales[2:5] if args.quick else scales)
     speed.append(common.dependent_addition())
 
-    if given.quick:
+    if args.quick:
         print("(--quick: 500 words; not a measurement)\n")
     print(f"{len(train):,} words, {len(train.y):,} letters, 26 labels, 128 pixels. A dependent float64 addition took ")
     print(f"{', '.join(f'{s:.2f}' for s in speed)} ns before, between and after (the speed of the machine then).\n")
-    print(common.table(("", "measured", "asked"), asked + more))
-    print("Kernels, least wall time; float32 search unless float64 is named:\n")
-    head = ("", "ns a letter", "ms, one thread", "ms, two threads", "ratio")
+    print(common.table(("", "measured", "target"), targets + more))
+    print("Kernels, smallest wall time; float32 search unless noted:\n")
+    head = ("", "ns per letter", "ms, one thread", "ms, two threads", "ratio")
     print(common.table(head, rows))
     print(f"A new process takes {sklearn:.3f} s to import scikit-learn, then {ours:.3f} s for maxendnet.\n")
-    print("Growth with the number of words, ns a letter and the ratio to once the data:\n")
+    print("Scaling with the number of words, ns per letter and the ratio to the original data:\n")
     print(common.table(("times the words", "letters", "gradient, ns", "ratio", "pass, ns", "ratio"), grown))
 
 

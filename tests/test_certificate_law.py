@@ -1,4 +1,4 @@
-"""The law of certificates: dual <= minimum <= primal, and the gap is what it says.
+"""Certificates of all solvers: dual <= minimum <= primal, and the reported gap is correct.
 
 Every solver, with every prior and every loss that it accepts, on tiny random problems whose losses are enumerated; C
 and the features range over many orders of magnitude, where rounding shows first. A solver, a prior or a slack is tested
@@ -49,7 +49,7 @@ def problem_of(seed, prior, loss):
 
 
 def differences(problem):
-    """For every example ``(df of all labellings, their costs, weight of the example)``."""
+    """Yield for every example ``(df of all labellings, their costs, sample weight)``."""
     batch, s = problem.batch, problem.structure.layout
     for i in range(problem.n_examples):
         truth = brute_force.example_truth(batch, i)
@@ -58,11 +58,11 @@ def differences(problem):
             for y in brute_force.labellings(len(truth), s.n_labels)
         }
         cost = np.array([brute_force.labelling_cost(truth, y, problem.cost) for y in f])
-        yield np.array([f[truth] - found for found in f.values()]), cost, batch.sample_weight[i]
+        yield np.array([f[truth] - features for features in f.values()]), cost, batch.sample_weight[i]
 
 
 def primal(problem, mu):
-    """The objective by enumeration, and what its rounding may be: scores are as large as ``|df| . |mu|``."""
+    """Return the objective by enumeration, and a bound of its rounding error."""
     total, rounding = float(problem.prior.penalty(mu)), 0.0
     for df, cost, weight in differences(problem):
         rounding += 64 * EPS * problem.C * weight * float((np.abs(df) @ np.abs(mu) + cost).max())
@@ -78,7 +78,7 @@ def primal(problem, mu):
 
 @cache
 def minimiser(seed, prior, loss):
-    """A point near the minimum that no solver of ours has found, where cvxpy can write the problem down."""
+    """Return a point near the minimum by an independent solver, for problems that cvxpy supports."""
     problem = problem_of(seed, prior, loss)
     penalty = {"Gaussian": lambda mu: cp.sum_squares(mu) / 2, "L1": lambda mu: problem.prior.rho * cp.norm1(mu)}
     if prior not in penalty or loss not in ("Hinge linear", "Log"):
@@ -96,7 +96,7 @@ def minimiser(seed, prior, loss):
 
 
 def check_law(seed, prior, loss):
-    """The law for all solvers that accept this problem. Any point bounds the minimum from above, whoever found it."""
+    """Check all solvers that accept this problem. The objective at any point bounds the minimum from above."""
     problem = problem_of(seed, prior, loss)
     results = {}
     for name, solver in SOLVERS.items():
@@ -106,13 +106,13 @@ def check_law(seed, prior, loss):
     if not results:
         return 0
     # 1e-12 of P(0): some 1e4 roundings of the numbers that are added up
-    found = {name: primal(problem, result.w) for name, result in results.items()}
+    primals = {name: primal(problem, result.w) for name, result in results.items()}
     reference = minimiser(seed, prior, loss)
-    points = [value for value, _ in found.values()] + ([] if reference is None else [primal(problem, reference)[0]])
+    points = [value for value, _ in primals.values()] + ([] if reference is None else [primal(problem, reference)[0]])
     highest = min(points)
     least = max(1e-3 * abs(problem.at_zero), np.finfo(float).tiny)
     for name, result in results.items():
-        value, rounding = found[name]
+        value, rounding = primals[name]
         scale = max(abs(value), least)
         assert result.primal >= value - (1e-9 * scale + rounding), (name, result.primal, value)
         if not hasattr(problem.prior, "bound"):  # where there is one, the objective is at this mean and a variance
@@ -173,7 +173,7 @@ def test_separated_far_and_a_large_C(name):
 
 @pytest.mark.parametrize("solver", [solvers.Smoothing(), solvers.BlockFrankWolfe(), solvers.Subgradient()])
 def test_the_gap_is_relative_to_the_objective_itself(solver):
-    """The objective is 1e-6 of that at zero weights; the gap is a share of the former all the same."""
+    """The objective is 1e-6 of that at zero weights; the gap is still relative to the objective."""
     model = M3N(C=1000.0, solver=solver, tol=1e-2, structure="independent", max_passes=10_000)
     model.fit([[28.0], [-28.0]], [1, 0])
     assert model.gap_ == pytest.approx((model.objective_ - model.dual_) / model.objective_)
@@ -196,7 +196,7 @@ def test_the_warning_near_separable_data_says_what_helps(model, advice):
 
 
 def test_the_warning_of_a_regularised_fit_asks_for_more_passes():
-    """Half of the labels contradict the others: the loss stays, whatever the constants."""
+    """Half of the labels contradict the others, so that the loss stays large for all hyper-parameters."""
     model = M3N(C=1000.0, tol=1e-9, structure="independent", max_passes=2)
     with pytest.warns(ConvergenceWarning, match=r"> tol 1e-09; raise max_passes or tol\.$"):
         model.fit([[1.0], [1.0], [-1.0], [-1.0]], [1, 0, 1, 0])

@@ -36,14 +36,14 @@ def test_the_support_makes_up_the_weights(estimator, prior, solver):
     model = clone(estimator).set_params(solver=solver, tol=1e-2).fit(X, y)
     assert model.which_ == "last"
     eta = np.zeros(18)
-    for x, truth, found in zip(X, y, model.support_):
-        assert sum(weight for _, weight in found) <= estimator.C * (1 + 1e-9)
-        for labels, weight in found:
+    for x, truth, support in zip(X, y, model.support_):
+        assert sum(weight for _, weight in support) <= estimator.C * (1 + 1e-9)
+        for labels, weight in support:
             assert weight > 0 and labels != truth
             eta += weight * (features(x, truth) - features(x, labels))
     assert_allclose(prior.mean(eta), model.model_.weights, atol=1e-8)
     assert model.n_support_ == sum(map(len, model.support_)) > 0
-    assert any(not found for found in model.support_)
+    assert any(not support for support in model.support_)
 
 
 @pytest.mark.parametrize("estimator", [L2CRF(), M3N(solver=Smoothing())])
@@ -97,9 +97,9 @@ def test_messages():
 def test_the_scale_of_a_laplace_weight_is_that_of_enumeration():
     lam, eta = 3.0, np.array([0.0, 1.0, -1.6])
     tau = np.linspace(0.0, 400.0, 2_000_001)[1:]
-    for k, found in enumerate(Posterior(Laplace(lam), eta).scale):
+    for k, scale in enumerate(Posterior(Laplace(lam), eta).scale):
         # the integral over w of N(w | 0, tau) exp(eta w) is exp(eta^2 tau / 2)
         density = np.exp(-0.5 * lam * tau + 0.5 * eta[k] ** 2 * tau)
-        assert_allclose(found, (tau * density).sum() / density.sum(), rtol=1e-3)
+        assert_allclose(scale, (tau * density).sum() / density.sum(), rtol=1e-3)
     with pytest.raises(AttributeError, match="not a hierarchical prior"):
         Posterior(Gaussian(), eta).scale  # noqa: B018

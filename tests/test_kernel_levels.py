@@ -67,6 +67,6 @@ def test_objects_of_another_level_are_refused():
     first, *others = _kernels.levels()
     with _kernels.at_level(first):
         sets = _kernels.ActiveSets(np.array([0, 1]), np.array([0], np.int32), np.ones(1), 1.0)
-    for other in others:
-        with _kernels.at_level(other), pytest.raises(TypeError):
+    for level in others:
+        with _kernels.at_level(level), pytest.raises(TypeError):
             _kernels.ActiveSets.total_cost(sets)

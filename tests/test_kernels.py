@@ -1,6 +1,6 @@
-"""Kernels against their twins: priors against classes, transposes against scipy, dual variables against enumeration.
+"""Kernels compared with reference implementations in Python, scipy and enumeration.
 
-What kernels compute on forests and for the losses is tested in tests/structures and tests/losses.
+Recursions and losses are tested in tests/structures and tests/losses.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def kernel_mean(prior, eta):
 
 
 def grid(border):
-    """From 0 over all orders of magnitude to the border, both signs."""
+    """Return values of all orders of magnitude from 0 to the border, with both signs."""
     if np.isinf(border):
         sizes = np.concatenate([np.logspace(-160, -8, 39), np.logspace(-8, 3, 400), np.logspace(3, 140, 50)])
     else:
@@ -145,13 +145,13 @@ def test_every_prior_that_offers_itself_to_the_kernels_is_tested():
 def test_the_elastic_net_has_a_conjugate_in_the_place_of_a_cumulant():
     prior, eta = priors.ElasticNet(l1=0.3, l2=2.0), np.linspace(-2.0, 2.0, 13)
     kind, (l1, size, _) = prior.kernel_args()
-    found = np.full_like(eta, np.nan)
-    _kernels.prior_mean(kind, l1, size, None, np.zeros(13), eta, found)
-    assert_allclose(found, prior.conjugate_slope(eta), rtol=1e-14, atol=1e-15)
+    mean = np.full_like(eta, np.nan)
+    _kernels.prior_mean(kind, l1, size, None, np.zeros(13), eta, mean)
+    assert_allclose(mean, prior.conjugate_slope(eta), rtol=1e-14, atol=1e-15)
 
 
 def test_a_kind_that_no_kernel_knows():
-    with pytest.raises(ValueError, match="the kernels know no prior of kind 'cauchy'"):
+    with pytest.raises(ValueError, match="the kernels have no prior of kind 'cauchy'"):
         _kernels.prior_mean("cauchy", 1.0, 1.0, None, None, np.zeros(1), np.zeros(1))
 
 
@@ -205,7 +205,7 @@ STEP_PRIORS = [
 
 
 class Ascent:
-    """The dual of one case, as block Frank-Wolfe climbs it."""
+    """Dual of a test case, maximised by block Frank-Wolfe."""
 
     def __init__(self, case, prior, C=1.0):
         self.case, self.prior, self.C, self.batch = case, prior, C, case.batch
@@ -243,7 +243,7 @@ class Ascent:
         return self.prior.penalty(mu) + self.C * hinge
 
     def features(self, sets=None):
-        """eta afresh."""
+        """Recompute eta from the active sets."""
         eta = np.zeros_like(self.eta)
         recursion = _kernels.forest(self.forest.shape, None)
         _kernels.active_features(self.batch, recursion, sets or self.sets, 0, self.case.n_examples, eta)
@@ -345,10 +345,10 @@ def test_active_labellings_written_out(prior, C):
         assert (alpha > 0).all()
         assert_allclose(ascent.sets.total_cost(), alpha @ cost, rtol=1e-12)
         ends = np.cumsum(np.diff(case.batch.offsets)[examples])
-        found = [tuple(y.tolist()) for y in np.split(labels, ends[:-1])] if len(ends) else []
-        assert len({*zip(examples.tolist(), found)}) == len(found)  # none twice
+        labellings = [tuple(y.tolist()) for y in np.split(labels, ends[:-1])] if len(ends) else []
+        assert len({*zip(examples.tolist(), labellings)}) == len(labellings)  # none twice
         eta, held = np.zeros(case.layout.n_weights), np.zeros(case.n_examples)
-        for i, u, price, y in zip(examples.tolist(), alpha, cost, found):
+        for i, u, price, y in zip(examples.tolist(), alpha, cost, labellings):
             truth = brute_force.example_truth(case.batch, i)
             assert y != truth
             assert y in brute_force.labellings(len(y), case.n_labels, brute_force.example_allowed(case.batch, i))
@@ -388,8 +388,8 @@ def test_weight_that_is_taken_away_returns_to_the_truth(case, factor):
     ascent.C, ascent.eta = factor, ascent.features()
     ascent.set_weights()
     fresh = Ascent(case, Gaussian(), C=factor)
-    for other in (ascent, fresh):  # all weight is on the truth, so the same steps lead to the same place
-        other.step(2 * list(range(case.n_examples)))
+    for dual in (ascent, fresh):  # all weight is on the truth, so the same steps lead to the same place
+        dual.step(2 * list(range(case.n_examples)))
     assert_allclose(ascent.eta, fresh.eta, rtol=0, atol=1e-12)
     assert_allclose(ascent.sets.total_cost(), fresh.sets.total_cost(), rtol=1e-12)
 
@@ -405,9 +405,9 @@ def test_a_copy_goes_its_own_way(case):
     assert_array_equal(ascent.features(copy), ascent.features())
     copy.scale(2.0, 0.0)
     assert (ascent.sets.total_cost(), n_active(ascent.sets)) == (cost, before)
-    kept = ascent.sets.copy()
+    copy = ascent.sets.copy()
     ascent.step(range(case.n_examples))
-    assert (kept.total_cost(), n_active(kept)) == (cost, before)
+    assert (copy.total_cost(), n_active(copy)) == (cost, before)
 
 
 @given(dual_cases)
@@ -417,9 +417,9 @@ def test_fits(case):
     ascent, offsets, y = Ascent(case, Gaussian()), case.batch.offsets, case.batch.y
     ascent.step(range(case.n_examples))
     assert ascent.sets.fits(offsets, y)
-    other = y.copy()
-    other[-1] = (other[-1] + 1) % case.n_labels
-    assert not ascent.sets.fits(offsets, other)
+    changed = y.copy()
+    changed[-1] = (changed[-1] + 1) % case.n_labels
+    assert not ascent.sets.fits(offsets, changed)
     assert not ascent.sets.fits(offsets[:-1], y[: offsets[-2]])
     assert not ascent.sets.fits(np.append(offsets, offsets[-1]), y)
     moved = offsets.copy()
@@ -465,14 +465,14 @@ def test_a_batch_of_other_arrays_is_refused(name):
     recursion = BoundForest(layout, batch).recursion(np.ones(layout.n_weights))
     wrong = batch._replace(**{name: WRONG[name](getattr(batch, name))})
     labels = np.zeros(3, np.int32)
-    # no example is asked for, so that nothing is read
+    # the range of examples is empty, so that nothing is read
     _kernels.decode(batch, recursion, None, 0, 0, None, labels)
     with pytest.raises(ValueError, match=rf"batch\.{name} has the wrong dtype or is not C-contiguous"):
         _kernels.decode(wrong, recursion, None, 0, 0, None, labels)
 
 
 def recursions():
-    """Of every structure: what builds its recursion from weights, those weights, and a batch of one example."""
+    """Return for every structure a factory of its recursion, weights, and a batch of one example."""
     X, y, labels = [[[1.0], [2.0], [3.0]]], [["a", "b", "a"]], np.array(["a", "b"])
     family = Examples.build(X, y, edges=[[(0, 1), (0, 2)]])
     forest, tree = Tree().bind(family, labels), Tree(siblings=True).bind(family, labels)
@@ -504,13 +504,13 @@ def test_operations_refuse_what_they_cannot_read(name):
     build, weights, bound = recursions()[name]
     batch, recursion, labels = bound.batch, build(weights), np.zeros(3, np.int32)
     values, cost, table = np.zeros(1), np.zeros((2, 8)), np.zeros((3, 2))
-    with pytest.raises(ValueError, match="built with None"):
+    with pytest.raises(ValueError, match="needs weights, but the recursion was created without"):
         _kernels.decode(batch, build(None), None, 0, 1, None, labels)
     with pytest.raises(ValueError, match="cost has the wrong dtype"):
         _kernels.decode(batch, recursion, cost.astype(np.float32), 0, 1, None, labels)
     with pytest.raises(TypeError):
         _kernels.decode(batch, bound.shape, None, 0, 1, None, labels)
-    with pytest.raises(ValueError, match="more arrays than kinds of cliques"):
+    with pytest.raises(ValueError, match="more arrays than clique types"):
         _kernels.marginals(batch, recursion, None, 0, 1, values, table, None, None, None)
     with pytest.raises(ValueError, match="cliques has the wrong dtype"):
         _kernels.marginals(batch, recursion, None, 0, 1, values, table, labels)
@@ -551,7 +551,7 @@ def test_the_log_loss_of_a_forest_needs_whole_groups():
     build, weights, bound = recursions()["forest"]
     groups = _kernels.forest(bound.shape, weights, groups=bound.groups.transposed)
     for recursion, last in ((build(weights), 1), (groups, 2)):
-        with pytest.raises(ValueError, match="first and last at their borders"):
+        with pytest.raises(ValueError, match="first and last must be borders of groups"):
             _kernels.log_oracle(bound.batch, recursion, None, None, 0, last, np.zeros(2), None, None)
 
 

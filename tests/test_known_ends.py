@@ -1,4 +1,4 @@
-"""Models whose solution is known from elsewhere, and the limits in which one model becomes another."""
+"""Models with known solutions, and limits in which one model becomes another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxendnet.solvers import ConstraintGeneration
 
 @pytest.fixture(scope="module")
 def chains():
-    """Labels from random weights, with noise: neither separable nor hopeless."""
+    """Return data with noisy labels from random weights."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 4)) for n in rng.integers(2, 6, size=12)]
     weights = rng.normal(size=(4, 3))
@@ -23,7 +23,7 @@ def chains():
 
 @pytest.fixture(scope="module")
 def table():
-    """A table: every row is an example of one node."""
+    """Return a table as examples of one node."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 5))
     return X, np.argmax(X @ rng.normal(size=(5, 3)) + rng.normal(size=(60, 3)), axis=1)
@@ -123,14 +123,14 @@ def test_normal_gamma_has_the_mean_of_a_laplace_but_not_its_variance(chains, a):
 
 
 def hinge(model, X, y):
-    """Sum of hinges of a fitted chain model, by hand: decode with a point more for every wrong label."""
+    """Return the sum of hinges of a fitted chain, by decoding with 1 added for every wrong label."""
     total = 0.0
     for x, labels in zip(X, y):
-        own = x @ model.coef_
-        truth = own[np.arange(len(labels)), labels].sum() + model.transitions_[labels[:-1], labels[1:]].sum()
-        own = own + (np.arange(own.shape[1]) != np.asarray(labels)[:, None])
-        best = own[0]
-        for row in own[1:]:
+        scores = x @ model.coef_
+        truth = scores[np.arange(len(labels)), labels].sum() + model.transitions_[labels[:-1], labels[1:]].sum()
+        scores = scores + (np.arange(scores.shape[1]) != np.asarray(labels)[:, None])
+        best = scores[0]
+        for row in scores[1:]:
             best = (best[:, None] + model.transitions_).max(axis=0) + row
         total += best.max() - truth
     return total

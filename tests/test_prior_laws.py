@@ -1,4 +1,4 @@
-"""The laws every prior with a cumulant obeys, whatever its formula; a prior is tested the day it is exported."""
+"""Properties of all exported priors with a cumulant, independent of their formulas."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SETTINGS = {
 
 
 def prior_of_the_docs() -> type:
-    """The class on the page that explains how to add a prior."""
+    """Return the class of the page on adding a prior."""
     page = (Path(__file__).parents[1] / "docs" / "extend" / "prior.md").read_text()
     names = {"__name__": __name__}
     exec(re.search(r"```python\n(.*?)```", page, re.DOTALL).group(1), names)
@@ -55,7 +55,7 @@ def prior_of_the_docs() -> type:
 
 
 def defined_priors() -> set[type]:
-    """The priors of all modules of the package, exported or not."""
+    """Return the priors of all modules of the package, exported or not."""
     modules = [
         importlib.import_module(f"{priors.__name__}.{item.name}") for item in pkgutil.iter_modules(priors.__path__)
     ]
@@ -89,7 +89,7 @@ def no_warnings():
 
 
 def reach(prior) -> float:
-    """How far along DIRECTION the cumulant is finite, up to 8 prior standard deviations."""
+    """Return the length along DIRECTION up to which the cumulant is finite, at most 8 standard deviations."""
     high = 8.0 / np.sqrt(np.max(prior.variance(np.zeros(K))))
     if np.isfinite(prior.cumulant(high * DIRECTION)):
         return high
@@ -101,14 +101,14 @@ def reach(prior) -> float:
 
 
 def points(prior):
-    """Dual points from 0 to close to the border, and for each a step that stays inside."""
+    """Yield dual points from 0 to near the border, each with a step that stays inside the domain."""
     far = reach(prior)
     for fraction in FRACTIONS:
         yield fraction * far * DIRECTION, 1e-5 * far * (1 - fraction)
 
 
 def differences(function, x, step):
-    """Central differences of a function of vectors, in every coordinate."""
+    """Return central differences of a function of vectors, for every coordinate."""
     return np.array([(function(x + e) - function(x - e)) / (2 * step) for e in step * np.eye(K)])
 
 
@@ -135,8 +135,8 @@ def test_fenchel_young_inequality(prior):
     rng = np.random.default_rng(0)
     far = reach(prior)
     for _ in range(30):
-        eta, other = far * rng.uniform(-0.99, 0.99, (2, K)) * np.abs(DIRECTION)
-        mu = prior.mean(other)
+        eta, dual = far * rng.uniform(-0.99, 0.99, (2, K)) * np.abs(DIRECTION)
+        mu = prior.mean(dual)
         assert prior.cumulant(eta) + prior.penalty(mu) > eta @ mu
 
 
@@ -278,7 +278,7 @@ def test_hyper_parameters_are_checked(prior):
 
 
 def assert_fitted_without_kernels(prior):
-    """Compiled solvers refuse a prior without kernel arguments, and an estimator chooses another one."""
+    """Compiled solvers reject a prior without kernel arguments, and an estimator chooses another solver."""
     model = MaxEnDNet(prior, C=0.1, structure="independent", tol=0.1)
     examples, labels = Examples.build(np.eye(3), ["a", "b", "a"]), np.array(["a", "b"])
     problem = model.pose(examples, labels)

@@ -22,7 +22,7 @@ def levels() -> tuple[str, ...]:
     compiled = [name for name in _KNOWN if importlib.util.find_spec(f"maxendnet._kernels_{name}") is not None]
     if not compiled:
         raise ImportError("the kernels of maxendnet are not compiled; install the package with pip or run make setup")
-    # any module can be asked: its bindings run on every processor, only its kernels do not
+    # any of the modules can report this: their bindings run on every processor, only the kernels do not
     processor = importlib.import_module(f"maxendnet._kernels_{compiled[0]}")._processor_levels()
     usable = tuple(name for name in compiled if name in processor)
     if not usable:

@@ -1,6 +1,6 @@
-"""Types of `_kernels.py` and of the compiled functions that it offers, as `kernels/*module.cpp` bind them.
+"""Types of `_kernels.py` and of the compiled functions, which are bound in `kernels/bindings`.
 
-Outputs are arrays of the caller.
+Functions write their results to arrays of the caller.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Groups:
 
 @final
 class ActiveSets:
-    """Dual variables: per example, the labellings that have dual weight."""
+    """Dual variables: for each example, the labellings with dual weight."""
 
     def __init__(self, offsets: _I64, y: _I32, sample_weight: _F64, C: float, /) -> None: ...
     def __len__(self) -> int: ...
@@ -131,7 +131,7 @@ def add_features(batch: Batch, shape: Shape, shares: _F64, first: int, last: int
 
 @final
 class Automaton:
-    """States in groups, arcs, and the n-grams that they fire."""
+    """Automaton: states in groups, arcs, and the n-grams that they fire."""
 
     def __init__(
         self,
@@ -149,9 +149,8 @@ class Automaton:
 
 def automaton_scores(automaton: Automaton, grams: _Real, scores: _Real) -> None: ...
 
-# Recursions: what a structure computes with, beside the batch. Weights are float32 for searching and float64 for
-# reporting, and costs are of the same type; the caller chooses at run time. active_features and impossible read no
-# weights, and take a recursion without (None).
+# Recursions: the weights and other arrays of a structure, apart from the batch. Weights and costs are float32 for
+# searches or float64 for reported values. active_features and impossible accept a recursion without weights (None).
 @final
 class Forest32: ...
 
@@ -184,7 +183,7 @@ def hierarchy(
     forbidden: _U8 | None,
 ) -> Hierarchy: ...
 
-# Operations of recursions, overloaded in the binding.
+# Operations of recursions, overloaded in the bindings.
 def decode(
     batch: Batch,
     recursion: _Recursion,

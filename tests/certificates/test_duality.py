@@ -1,4 +1,4 @@
-"""Entropy of mixed tree marginals, against the distribution written out over all labellings."""
+"""Entropy of mixed tree marginals, compared with enumeration of all labellings."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def entropy(p):
 
 
 def expected_entropies(case, share):
-    """Per example: entropy of the tree distribution, and of the mixture of p(y|x) and the truth itself."""
-    found = []
+    """Return for each example the entropies of the tree distribution and of the mixture of p(y|x) and the truth."""
+    entropies = []
     for i, scores in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
         truth = brute_force.example_truth(case.batch, i)
         tree = tree_distribution(scores, truth, share)
         assert_allclose(math.fsum(tree.values()), 1.0, rtol=1e-9)  # the marginals are those of some distribution
         mixture = {y: share * p + (1 - share) * (y == truth) for y, p in brute_force.probabilities(*scores).items()}
-        found.append((entropy(tree), entropy(mixture)))
-    return np.array(found).reshape(-1, 2)
+        entropies.append((entropy(tree), entropy(mixture)))
+    return np.array(entropies).reshape(-1, 2)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.97, 1.0])

@@ -1,4 +1,4 @@
-"""Bounds on new examples: they hold as often as promised where the truth is known, and say what they are."""
+"""Bounds on the error on new examples: failure rates on a known population, and reports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data():
 
 
 def population(n=400, seed=1):
-    """A finite population of chains: risks over it are known exactly."""
+    """Return a finite population of chains, with exactly known risks."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
@@ -54,7 +54,7 @@ def population(n=400, seed=1):
 
 
 def violations(n_trials, n_examples, delta):
-    """How often each certified bound is below the risk of its predictor over the whole population."""
+    """Count how often each certified bound is below the risk of its predictor on the population."""
     everyone, failed = population(), {}
     for trial in range(n_trials):
         rng = np.random.default_rng(trial)
@@ -98,7 +98,7 @@ def test_losses_are_those_of_predict(data):
 
 
 def test_gaussian_candidates_have_the_kl_of_two_gaussians():
-    """N(t mu, r S) against N(0, S) in closed form, and r the best for its ratio."""
+    """KL of N(t mu, r S) and N(0, S) in closed form, with the best r for each ratio."""
     rng = np.random.default_rng(0)
     eta, v = rng.normal(size=30), rng.uniform(0.5, 2.0, size=30)
     posterior = Posterior(Gaussian(v), eta)
@@ -122,12 +122,12 @@ def test_gaussian_candidates_have_the_kl_of_two_gaussians():
 )  # fmt: skip
 def test_candidates_of_other_priors(model, data):
     posterior = roughly(model).fit(*data).posterior_
-    found = {c.scale: c for c in _scaled_posteriors(posterior)}
-    assert found[1.0].kl == pytest.approx(posterior.kl)
-    for candidate in found.values():
+    candidates = {c.scale: c for c in _scaled_posteriors(posterior)}
+    assert candidates[1.0].kl == pytest.approx(posterior.kl)
+    for candidate in candidates.values():
         if hasattr(posterior, "prior"):
             assert candidate.kl == pytest.approx(posterior.prior.penalty(candidate.posterior.mean), rel=1e-6)
-    assert len(found) == (1 if model.get_params().get("method") == "variational" else len(found))
+    assert len(candidates) == (1 if model.get_params().get("method") == "variational" else len(candidates))
 
 
 def test_candidates_of_a_split_prior_pay_for_the_choice_of_a_prior():
@@ -220,5 +220,5 @@ def test_bad_data(data):
         held_out_bound(model, [x[:, :2] for x in X], y)
     with pytest.raises(ValueError, match="not fitted"):
         pac_bayes(M3N(), X, y)
-    one = pac_bayes(model, X[:1], y[:1], n_draws=5)  # nothing to split
-    assert [row.name for row in one] == ["theorem 8", "PAC-Bayes-kl", "PAC-Bayes-kl"]
+    report = pac_bayes(model, X[:1], y[:1], n_draws=5)  # nothing to split
+    assert [row.name for row in report] == ["theorem 8", "PAC-Bayes-kl", "PAC-Bayes-kl"]

@@ -1,4 +1,4 @@
-"""Concentration inequalities against what is known exactly: enumeration, binomials, each other."""
+"""Concentration inequalities compared with enumeration, binomial distributions and each other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_kl_upper_inverts_kl(q, c):
 
 @given(shares, shares)
 def test_kl_is_above_twice_the_squared_difference(q, p):
-    """Pinsker, so that the kl form is never worse than Hoeffding's."""
+    """By Pinsker's inequality the kl form is never worse than Hoeffding's bound."""
     assert binary_kl(q, p) >= 2 * (p - q) ** 2 - 1e-12
 
 
@@ -40,7 +40,7 @@ def test_kl_is_above_twice_the_squared_difference(q, p):
 @pytest.mark.parametrize("n", [5, 40])
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 def test_binomial_coverage_by_enumeration(p, n, delta):
-    """The chance that a bound fails, summed over everything that can be seen."""
+    """Return the probability that a bound fails, by summation over all outcomes."""
     k = np.arange(n + 1)
     chance = binom.pmf(k, n, p)
     samples = [np.repeat([1.0, 0.0], [j, n - j]) for j in k]
@@ -58,7 +58,7 @@ def test_binomial_coverage_by_enumeration(p, n, delta):
 
 
 def test_the_normalisation_of_pac_bayes_kl():
-    """E exp(n kl(seen || true)) <= 2 sqrt(n), the fact under the bound, for every n and p by enumeration."""
+    """E exp(n kl(empirical || true)) <= 2 sqrt(n), the basis of the bound, by enumeration."""
     for n in (1, 2, 3, 5, 8, 30, 200):
         k = np.arange(n + 1)
         for p in (0.01, 0.3, 0.5):
@@ -73,7 +73,7 @@ def test_pac_bayes_kl_by_hand():
 
 
 def test_theorem_8_by_hand():
-    """A single margin, so that only m is left to choose."""
+    """With a single margin only m is minimised."""
     n, kl, c, delta, log_y, margin = 1000, 3.0, 2.0, 0.1, 2.0, 1.5
     expected = min(
         np.exp(log_y - m * margin**2 / (32 * c**2))

@@ -1,4 +1,4 @@
-"""Expected values of a table other than that which is added to the scores, from the kernels of the log loss."""
+"""Expected values of a table that differs from the table added to the scores."""
 
 import brute_force
 import numpy as np
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("every_level")
 
 
 def tables(case, with_cost):
-    """The table that is added to the scores, if any, and the one that is counted, of both signs."""
+    """Return the table added to the scores (or None) and the table of the expectation, with both signs."""
     rng = np.random.default_rng(case.seed)
     cost = np.zeros((case.n_labels, case.n_labels))
     if with_cost:
@@ -25,14 +25,14 @@ def tables(case, with_cost):
 
 
 def enumerated(case, scores, labellings, cost, counted):
-    """Expected value of `counted` in every example; where nothing is possible, 0."""
-    found = []
+    """Return the expected value of `counted` for every example; 0 without an allowed labelling."""
+    values = []
     for i in range(case.n_examples):
         truth = brute_force.example_truth(case.batch, i)
         exponents = np.array(scores[i]) + [brute_force.labelling_cost(truth, y, cost) for y in labellings[i]]
         p = np.exp(exponents - logsumexp(exponents))
-        found.append(p @ [sum(counted[a, c] for a, c in zip(truth, y)) for y in labellings[i]])
-    return found
+        values.append(p @ [sum(counted[a, c] for a, c in zip(truth, y)) for y in labellings[i]])
+    return values
 
 
 @pytest.mark.parametrize("with_cost", [False, True])
@@ -44,7 +44,7 @@ def test_forests(mode, dtype, with_cost, case):
     layout = case.layout
     cost, counted = tables(case, with_cost)
     every = [brute_force.labelling_scores(*s) for s in brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)]
-    scores, labellings = [list(found.values()) for found in every], [list(found) for found in every]
+    scores, labellings = [list(table.values()) for table in every], [list(table) for table in every]
     batch, n = case.batch, case.n_examples
     nodes = np.array([0, case.n_nodes])
     arrays = _kernels.group_features(batch.indptr, batch.indices, batch.data, nodes, case.n_features)
@@ -56,20 +56,20 @@ def test_forests(mode, dtype, with_cost, case):
         0, n, values, costs, gradient,
     )  # fmt: skip
     expected = enumerated(case, scores, labellings, cost, counted)
-    size = 1 + max((np.abs(found).max(initial=0.0) for found in scores), default=0.0)
+    size = 1 + max((np.abs(values).max(initial=0.0) for values in scores), default=0.0)
     assert_allclose(costs, expected, atol=size * (1e-4 if dtype is np.float32 else 1e-12))
 
 
 @pytest.mark.parametrize("with_cost", [False, True])
-@given(found=hierarchy_cases(max_nodes=4))
+@given(hierarchy=hierarchy_cases(max_nodes=4))
 @settings(max_examples=60)
-def test_hierarchies(with_cost, found):
-    case, batch, n = found.case, found.batch, found.case.n_examples
+def test_hierarchies(with_cost, hierarchy):
+    case, batch, n = hierarchy.case, hierarchy.batch, hierarchy.case.n_examples
     cost, counted = tables(case, with_cost)
-    labellings = [found.labellings(i) for i in range(n)]
-    scores = [found.features(i, labellings[i]) @ found.w for i in range(n)]
-    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(found.structure.layout.n_weights)
-    recursion = found.structure.recursion(found.w)
+    labellings = [hierarchy.labellings(i) for i in range(n)]
+    scores = [hierarchy.features(i, labellings[i]) @ hierarchy.w for i in range(n)]
+    values, costs, gradient = np.zeros(n), np.full(n, np.nan), np.zeros(hierarchy.structure.layout.n_weights)
+    recursion = hierarchy.structure.recursion(hierarchy.w)
     _kernels.log_oracle(batch, recursion, cost if with_cost else None, counted, 0, n, values, costs, gradient)
-    tolerance = 10 * found.tolerance
+    tolerance = 10 * hierarchy.tolerance
     assert_allclose(costs, enumerated(case, scores, labellings, cost, counted), atol=tolerance)

@@ -1,4 +1,4 @@
-"""Costs of several labels together: against enumeration, and solvers against each other."""
+"""Joint costs compared with enumeration, and solvers compared with each other."""
 
 from __future__ import annotations
 
@@ -72,34 +72,34 @@ def cost_of(cost, truth, labels, edges):
     return total
 
 
-def enumerated(bound, found, w, edges, cost):
-    """For every example, the costs of all labellings, and their scores above that of the truth."""
-    for i in range(len(found)):
-        one = bound.take(i, i + 1)
-        truth = CLASSES[one.y].tolist()
+def enumerated(bound, data, w, edges, cost):
+    """Yield for every example the costs of all labellings, and their scores minus that of the truth."""
+    for i in range(len(data)):
+        single = bound.take(i, i + 1)
+        truth = CLASSES[single.y].tolist()
         labellings = [np.array(labels, dtype=np.int32) for labels in product(range(3), repeat=4)]
         costs = np.array([cost_of(cost, truth, CLASSES[labels].tolist(), edges) for labels in labellings])
-        scores = np.array([one.score(w, labels)[0] for labels in labellings]) - one.score(w, one.y)[0]
+        scores = np.array([single.score(w, labels)[0] for labels in labellings]) - single.score(w, single.y)[0]
         there = np.isfinite(scores)
-        yield costs[there], scores[there], [y for y, is_there in zip(labellings, there) if is_there], one
+        yield costs[there], scores[there], [y for y, is_there in zip(labellings, there) if is_there], single
 
 
 @pytest.mark.parametrize("joined", [*CHAINS, "tree", "graph"])
 def test_hinge_and_soft_hinge_are_enumeration(joined):
-    structure, found = examples(joined)
+    structure, data = examples(joined)
     cost_given = COST if joined in OF_PAIRS else COST | OF_THREE
-    bound = structure.bind(found, CLASSES)
+    bound = structure.bind(data, CLASSES)
     edges = {"tree": EDGES, "graph": CYCLE}.get(joined, [(0, 1), (1, 2), (2, 3)])
     w = np.random.default_rng(1).normal(size=bound.layout.n_weights)
-    hinge = Hinge(cost_given).for_labels(CLASSES, found.y)
-    soft = SoftHinge(cost_given, temperature=0.7).for_labels(CLASSES, found.y)
+    hinge = Hinge(cost_given).for_labels(CLASSES, data.y)
+    soft = SoftHinge(cost_given, temperature=0.7).for_labels(CLASSES, data.y)
     of_hinge, of_soft, cost, slope = 0.0, 0.0, 0.0, np.zeros_like(w)
-    for costs, scores, labellings, one in enumerated(bound, found, w, edges, cost_given):
+    for costs, scores, labellings, single in enumerated(bound, data, w, edges, cost_given):
         of_hinge += (costs + scores).max()
         of_soft += 0.7 * logsumexp((costs + scores) / 0.7)
         p = np.exp((costs + scores) / 0.7 - logsumexp((costs + scores) / 0.7))
         cost += p @ costs
-        slope += sum(share * (one.features(y) - one.features(one.y)) for share, y in zip(p, labellings))
+        slope += sum(share * (single.features(y) - single.features(single.y)) for share, y in zip(p, labellings))
     assert_allclose(Problem.pose(bound, hinge, Gaussian()).loss_and_gradient(w).loss, of_hinge, rtol=1e-12)
     partial = Problem.pose(bound, soft, Gaussian()).loss_and_gradient(w)
     assert_allclose(partial.loss, of_soft, rtol=1e-12)
@@ -109,62 +109,62 @@ def test_hinge_and_soft_hinge_are_enumeration(joined):
 
 @pytest.mark.parametrize("joined", ["chain", "tree", "graph", "order 2", "rules"])
 def test_solvers_agree(joined):
-    structure, found = examples(joined, n=12)
+    structure, data = examples(joined, n=12)
     cost = COST if joined in OF_PAIRS else COST | OF_THREE
     solvers = [None, Smoothing(), CuttingPlane(), CuttingPlane(slacks="n")]
-    fits = [M3N(C=0.5, cost=cost, structure=structure, solver=s, tol=1e-4).fit(found) for s in solvers]
+    fits = [M3N(C=0.5, cost=cost, structure=structure, solver=s, tol=1e-4).fit(data) for s in solvers]
     assert isinstance(fits[0].gap_, float)
     for fit in fits:
         assert fit.gap_ <= 1e-4
         assert_allclose(fit.objective_, fits[-1].objective_, rtol=2e-4)
-    plain = M3N(C=0.5, structure=structure, tol=1e-4).fit(found)
+    plain = M3N(C=0.5, structure=structure, tol=1e-4).fit(data)
     assert abs(plain.objective_ - fits[0].objective_) > 0.1
 
 
 @pytest.mark.parametrize("joined", ["chain", "seen"])
 def test_other_systems(joined):
-    structure, found = examples(joined, n=12)
-    assert LapMEDN(C=0.5, lam=2.0, cost=COST, structure=structure, tol=1e-2).fit(found).gap_ <= 1e-2
-    by_smoothing = L1M3N(C=0.5, cost=COST, structure=structure, tol=1e-3).fit(found)
-    by_constraints = L1M3N(C=0.5, cost=COST, solver=ConstraintGeneration(), structure=structure, tol=1e-6).fit(found)
+    structure, data = examples(joined, n=12)
+    assert LapMEDN(C=0.5, lam=2.0, cost=COST, structure=structure, tol=1e-2).fit(data).gap_ <= 1e-2
+    by_smoothing = L1M3N(C=0.5, cost=COST, structure=structure, tol=1e-3).fit(data)
+    by_constraints = L1M3N(C=0.5, cost=COST, solver=ConstraintGeneration(), structure=structure, tol=1e-6).fit(data)
     assert_allclose(by_smoothing.objective_, by_constraints.objective_, rtol=2e-3)
-    assert M3N(C=0.1, cost=COST, solver=Subgradient(), structure=structure, tol=0.2).fit(found).gap_ <= 0.2
+    assert M3N(C=0.1, cost=COST, solver=Subgradient(), structure=structure, tol=0.2).fit(data).gap_ <= 0.2
 
 
 @pytest.mark.parametrize("solver", [BlockFrankWolfe(), SMO()])
 def test_solvers_with_kernels_for_costs_of_labels_say_no(solver):
-    structure, found = examples("chain")
+    structure, data = examples("chain")
     with pytest.raises(ValueError, match="costs of several labels together"):
-        M3N(cost=COST, structure=structure, solver=solver).fit(found)
+        M3N(cost=COST, structure=structure, solver=solver).fit(data)
 
 
 def test_where_a_label_is_not_known_the_pair_costs_nothing():
     X = [[[1.0], [0.5], [0.0]]]
     cost = {(("a", "b"), ("b", "b")): 7.0}
     for y, expected in (["a", "b", "a"], [1]), ([UNKNOWN, "b", "a"], []), (["a", {"a", "b"}, "a"], []):
-        found = Examples.build(X, [y])
-        bound = Chain().bind(found, np.array(["a", "b"]))
-        joint = Hinge(cost).for_labels(np.array(["a", "b"]), found.y).joint_costs
+        data = Examples.build(X, [y])
+        bound = Chain().bind(data, np.array(["a", "b"]))
+        joint = Hinge(cost).for_labels(np.array(["a", "b"]), data.y).joint_costs
         assert np.flatnonzero(joint_table(joint, bound).row).tolist() == expected
-        bound = Chain(order=2).bind(found, np.array(["a", "b"]))
+        bound = Chain(order=2).bind(data, np.array(["a", "b"]))
         table = joint_table(joint, bound)
         assert np.flatnonzero(table.rows[table.row, 0]).tolist() == expected
 
 
 def test_a_relaxed_graph_bounds_the_exact_one():
-    _, found = examples("graph", n=12)
-    exact = M3N(C=0.5, cost=COST, structure=Graph(), tol=1e-4).fit(found)
-    relaxed = M3N(C=0.5, cost=COST, structure=Graph("relaxed"), tol=1e-2).fit(found)
+    _, data = examples("graph", n=12)
+    exact = M3N(C=0.5, cost=COST, structure=Graph(), tol=1e-4).fit(data)
+    relaxed = M3N(C=0.5, cost=COST, structure=Graph("relaxed"), tol=1e-2).fit(data)
     assert relaxed.gap_ <= 1e-2
     assert relaxed.objective_ >= exact.dual_
-    plain = M3N(C=0.5, structure=Graph("relaxed"), tol=1e-2).fit(found)
+    plain = M3N(C=0.5, structure=Graph("relaxed"), tol=1e-2).fit(data)
     assert relaxed.dual_ > plain.objective_ + 0.1
 
 
 def test_an_example_without_nodes():
-    found = Examples.build([np.zeros((0, 2)), np.ones((3, 2))], [[], ["a", "b", "c"]])
-    model = M3N(cost=OF_THREE, structure=Chain(order=2)).fit(found)
-    assert model.predict(found) == [[], ["a", "b", "c"]]
+    data = Examples.build([np.zeros((0, 2)), np.ones((3, 2))], [[], ["a", "b", "c"]])
+    model = M3N(cost=OF_THREE, structure=Chain(order=2)).fit(data)
+    assert model.predict(data) == [[], ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,6 @@ def test_an_example_without_nodes():
     ],
 )
 def test_errors(cost, structure, message):
-    found = examples("chain")[1]
+    data = examples("chain")[1]
     with pytest.raises(ValueError, match=message):
-        M3N(cost=cost, structure=structure).fit(found)
+        M3N(cost=cost, structure=structure).fit(data)

@@ -1,4 +1,4 @@
-"""Hinge and Log through Problem.loss_and_gradient: against enumeration, finite differences and each other."""
+"""Hinge and log loss compared with enumeration, finite differences and each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def problem_of(case, loss):
 
 
 def magnitude(case):
-    """How large sums of scores and of features can be: rounding errors are relative to it."""
+    """Return the size of sums of scores and features, the scale of rounding errors."""
     total = 1.0
     for scores, u in zip(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs), case.batch.sample_weight):
         total += max(1.0, u) * (np.abs(scores.node_scores).sum() + sum(np.abs(m).max() for m in scores.edge_scores))
@@ -37,7 +37,7 @@ def magnitude(case):
 
 
 def margin(case):
-    """By how much, at least, the most violating labelling is ahead of the next one: 0 for a tie."""
+    """Return the smallest lead of a most violating labelling over the next one: 0 for a tie."""
     smallest = np.inf
     for i, s in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
         truth = brute_force.example_truth(case.batch, i)
@@ -66,9 +66,9 @@ def test_hinge_is_enumeration(single, case):
         assert_allclose(gradient, expected_gradient, rtol=0, atol=1e-12 * magnitude(case))
     # a subgradient, whichever of the best labellings was taken
     rng = np.random.default_rng(case.seed)
-    for other in (np.zeros_like(case.w), 2 * case.w, case.w + rng.normal(size=len(case.w))):
-        elsewhere, _ = brute_force.hinge_sum(other, case.batch, **case.kwargs, cost=case.cost)
-        assert elsewhere >= value + gradient @ (other - case.w) - 10 * tolerance
+    for point in (np.zeros_like(case.w), 2 * case.w, case.w + rng.normal(size=len(case.w))):
+        elsewhere, _ = brute_force.hinge_sum(point, case.batch, **case.kwargs, cost=case.cost)
+        assert elsewhere >= value + gradient @ (point - case.w) - 10 * tolerance
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -201,7 +201,7 @@ def test_any_number_of_labels(n_labels):
 
 
 def every_score(scores, cost=None):
-    """The scores of all labellings as an array with one axis per node, ``cost`` added: (n, L), rows of true labels."""
+    """Return the scores of all labellings, with costs, as an array with one axis per node."""
     node_scores, edges, edge_scores, allowed = scores
     n, L = node_scores.shape
     total = np.zeros((L,) * n)
@@ -225,7 +225,7 @@ def every_score(scores, cost=None):
 )
 @settings(deadline=None, max_examples=150)
 def test_log_whatever_the_ranges_of_edges_and_nodes(single, case, spread, size):
-    # beliefs are scaled probabilities up to some range of the scores, and logarithms beyond: neither may lose a label
+    # beliefs are scaled probabilities for a small range of scores, else logarithms: both must keep all labels
     batch = strategies.sized(case.batch)
     layout = case.layout
     segments = layout.segments(case.w)
@@ -284,8 +284,8 @@ def test_large_costs_in_single_precision():
     # float32 ends at 3e38
     problem = Problem.pose(forest_of(chains([np.eye(2)], [[0, 0]]), 2, 2, 1), Hinge(cost), Gaussian())
     w = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0])
-    for one, other in zip(problem.loss_and_gradient(w)[:2], problem.loss_and_gradient(w, single=True)[:2]):
-        assert_allclose(one, other)
+    for double, single in zip(problem.loss_and_gradient(w)[:2], problem.loss_and_gradient(w, single=True)[:2]):
+        assert_allclose(double, single)
 
 
 @pytest.mark.parametrize("n", [LONGEST_IN_SINGLE, 100_000])
@@ -331,7 +331,7 @@ def forest_of(batch, *sizes):
 
 
 def chains(X, y):
-    """Chains with dense node features; sized."""
+    """Return chains of given sizes with dense node features."""
     lengths = [len(x) for x in X]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     flat = np.concatenate([np.zeros((0, X[0].shape[1])), *X])
@@ -373,8 +373,8 @@ def test_a_batch_of_many_blocks_is_the_sum_of_its_examples(loss, n_jobs):
     value, gradient = problem.loss_and_gradient(w)[:2]
     expected, slope = 0.0, np.zeros_like(w)
     for i in range(len(lengths)):
-        one = Problem.pose(forest.take(i, i + 1), loss, Gaussian()).loss_and_gradient(w)[:2]
-        expected, slope = expected + one[0], slope + one[1]
+        partial = Problem.pose(forest.take(i, i + 1), loss, Gaussian()).loss_and_gradient(w)[:2]
+        expected, slope = expected + partial[0], slope + partial[1]
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(gradient, slope, rtol=1e-9, atol=1e-9)
     rough, rough_gradient = problem.loss_and_gradient(w, single=True)[:2]
@@ -411,9 +411,9 @@ def test_the_gradient_is_not_shared(case):
     for loss in (Hinge(), Log()):
         problem = problem_of(case, loss)
         _, first = problem.loss_and_gradient(case.w)[:2]
-        kept = first.copy()
+        copy = first.copy()
         problem.loss_and_gradient(-case.w)[:2]
-        assert_array_equal(first, kept)
+        assert_array_equal(first, copy)
 
 
 # --------------------------------------------------------------------------------------------------------- messages
@@ -445,11 +445,11 @@ def test_messages(cost, message):
 @given(strategies.any_case(scales=(1.0,), max_nodes=2))
 @settings(max_examples=50, deadline=None)
 def test_curvature_is_the_second_derivative_at_zero(case):
-    """Where no two edges share a node."""
+    """Exact if no two edges share a node."""
     batch = case.batch._replace(allowed=np.zeros((0, 0), dtype=np.uint8))
     problem = Problem.pose(BoundForest(case.layout, batch), Log(), Gaussian())
-    step, found = 1e-4, []
+    step, diagonal = 1e-4, []
     for unit in np.eye(problem.n_weights):
         above, below = (problem.loss_and_gradient(sign * step * unit).gradient @ unit for sign in (1, -1))
-        found.append((above - below) / (2 * step))
-    assert_allclose(problem.curvature(), found, rtol=1e-5, atol=1e-7 * magnitude(case))
+        diagonal.append((above - below) / (2 * step))
+    assert_allclose(problem.curvature(), diagonal, rtol=1e-5, atol=1e-7 * magnitude(case))

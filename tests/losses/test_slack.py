@@ -1,4 +1,4 @@
-"""What an example pays for its hinge: three functions, their conjugates, and the kernel's idea of them."""
+"""Slack functions, their conjugates, and their implementation in the kernels."""
 
 from functools import cache
 
@@ -57,7 +57,7 @@ def test_slope_is_the_derivative(slack, h, C):
 
 @pytest.mark.parametrize(("h", "C"), [(1.0, 2.0), (3.0, 1.0), (0.4, 10.0), (0.2, 2.0)])
 def test_the_kl_slack_is_a_divergence(h, C):
-    """Of all densities of a slack with mean at least h, an exponential one is nearest to the prior's."""
+    """Among densities of a slack with mean at least h, an exponential one is closest to the prior."""
     rate = min(1 / h, C)
     density = lambda s: rate * np.exp(-rate * s)  # noqa: E731
     kl, _ = quad(lambda s: density(s) * (np.log(rate / C) + (C - rate) * s), 0, 60 / rate)
@@ -67,7 +67,7 @@ def test_the_kl_slack_is_a_divergence(h, C):
 @every_slack
 @pytest.mark.parametrize("case", CASES)
 def test_losses_and_their_gradient(slack, case):
-    """By enumeration; away from ties the subgradient is the gradient."""
+    """Compared with enumeration; except at ties the subgradient is the gradient."""
     examples, settings = CASES[case]
     settings = {name: value for name, value in settings.items() if name != "cost"}
     model = MaxEnDNet(Gaussian(), Hinge(slack=slack), C=1.7, **settings)
@@ -131,7 +131,7 @@ def test_a_model_file_keeps_the_slack(tmp_path, slack, prior):
 
 
 def test_the_price_of_dual_weight():
-    """The dual value of a made-up dual point, added up by hand, is below every primal value."""
+    """The dual value of an arbitrary dual point, computed by enumeration, is below every primal value."""
     problem = MaxEnDNet(Gaussian(), Hinge(slack="squared"), C=3.0).pose(CHAINS, np.unique(CHAINS.y))
     problem.batch.sample_weight[:] = np.linspace(0.0, 2.0, problem.n_examples)
     alpha = np.linspace(0.0, 1.0, problem.n_examples)

@@ -1,4 +1,4 @@
-"""The soft hinge: against enumeration at several temperatures, and against the hinge it stands above."""
+"""Soft hinge compared with enumeration at several temperatures, and with the hinge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem_of(case, loss):
 
 
 def enumerated(case, temperature):
-    """Values, gradient of their weighted sum and expected cost, from all labellings."""
+    """Return values, gradient of their weighted sum and expected cost, by enumeration."""
     values, slope, expected = [], np.zeros_like(case.w), 0.0
     for i, s in enumerate(brute_force.scores_of_weights(case.w, case.batch, **case.kwargs)):
         truth, u = brute_force.example_truth(case.batch, i), case.batch.sample_weight[i]
@@ -52,10 +52,10 @@ def test_soft_hinge_is_enumeration(temperature, case):
     problem = problem_of(case, SoftHinge(case.cost, temperature=temperature))
     values, slope, expected = enumerated(case, temperature)
     size = 1.0 + np.abs(values).max(initial=0.0) + np.abs(case.w).max(initial=0.0) * 10
-    found, gradient, expected_cost = problem.loss_and_gradient(case.w)[:3]
+    total, gradient, expected_cost = problem.loss_and_gradient(case.w)[:3]
     # scores divided by the temperature lose digits of p
     tolerance = 1e-12 * size / min(temperature, 1.0)
-    assert_allclose(found, values @ case.batch.sample_weight, atol=tolerance * (1 + case.batch.sample_weight.sum()))
+    assert_allclose(total, values @ case.batch.sample_weight, atol=tolerance * (1 + case.batch.sample_weight.sum()))
     scale = 1.0 + max((np.abs(a).max(initial=0.0) for a in (case.batch.data, case.batch.edge_features)), default=0.0)
     scale *= (1.0 + np.abs(case.batch.label_features).max(initial=0.0)) * (1 + case.batch.sample_weight.sum())
     assert_allclose(gradient, slope, atol=tolerance * scale * 5)
@@ -74,7 +74,7 @@ def test_above_the_hinge_by_at_most_the_temperature_times_the_log_of_the_number_
 
 @pytest.mark.parametrize("far", [0.0, 1e4])
 def test_a_long_chain_at_a_low_temperature(far):
-    """Where all labels are nearly equal, the number of labellings is beyond floating-point numbers.
+    """Sums over nearly equal labels, where the number of labellings exceeds floating-point numbers.
 
     ``far`` sets one pair of labels so far behind the others that sums are in logarithms; for the other pairs that
     changes nothing.
@@ -86,20 +86,20 @@ def test_a_long_chain_at_a_low_temperature(far):
     w = 1e-4 * rng.normal(size=bound.layout.n_weights)
     bound.layout.segments(w).transitions[0, 2, 1] = -far
     cost = np.zeros((L, L))
-    found = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).loss_and_gradient(w)
+    partial = Problem.pose(bound, SoftHinge(cost, temperature=T), Gaussian()).loss_and_gradient(w)
     (value,), marginals = bound.logsum(w / T, cliques=True)
-    assert_allclose(found.loss, T * (value - bound.score(w / T, bound.y)[0]), rtol=1e-12)
+    assert_allclose(partial.loss, T * (value - bound.score(w / T, bound.y)[0]), rtol=1e-12)
     expected = bound.features(marginals) - bound.features(bound.y)
-    assert_allclose(found.gradient, expected, atol=1e-8)
+    assert_allclose(partial.gradient, expected, atol=1e-8)
 
 
 @given(case=strategies.any_case(max_nodes=4))
 @settings(deadline=None)
 def test_log_loss_with_a_margin_is_the_soft_hinge_at_temperature_one(case):
     soft = SoftHinge(2.5 * (1.0 - np.eye(case.n_labels)))
-    found, expected = (problem_of(case, loss).loss_and_gradient(case.w)[:2] for loss in (Log(margin=2.5), soft))
-    assert_allclose(found[0], expected[0], rtol=1e-12, atol=1e-12)
-    assert_allclose(found[1], expected[1], rtol=1e-12, atol=1e-12)
+    computed, expected = (problem_of(case, loss).loss_and_gradient(case.w)[:2] for loss in (Log(margin=2.5), soft))
+    assert_allclose(computed[0], expected[0], rtol=1e-12, atol=1e-12)
+    assert_allclose(computed[1], expected[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("margin", [-1.0, np.nan, "3", 101.0])

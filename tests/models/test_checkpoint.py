@@ -413,7 +413,7 @@ def test_active_sets_as_numbers():
         dict(nodes=nodes[:-1], active=active[:-1]),
     ]  # fmt: skip
     for numbers in wrong:
-        with pytest.raises(ValueError, match="no active sets"):
+        with pytest.raises(ValueError, match="active sets are inconsistent"):
             _kernels.ActiveSets.__new__(_kernels.ActiveSets).__setstate__(tuple((state | numbers).values()))
 
 

@@ -28,9 +28,9 @@ def test_conjugate_is_the_largest_difference(l1, l2, eta):
 @given(POSITIVE, POSITIVE, NUMBERS, POSITIVE)
 def test_prox_is_the_minimiser(l1, l2, v, step):
     prior = ElasticNet(l1, l2)
-    (found,) = prior.prox([v], step)
+    (minimiser,) = prior.prox([v], step)
     price = lambda u: step * prior.penalty([u]) + (u - v) ** 2 / 2  # noqa: E731
-    assert all(price(found) <= price(found + d) + 1e-12 for d in (-1e-3, 1e-3, -found))
+    assert all(price(minimiser) <= price(minimiser + d) + 1e-12 for d in (-1e-3, 1e-3, -minimiser))
 
 
 def chains(seed=0):

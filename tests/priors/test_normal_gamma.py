@@ -30,7 +30,7 @@ def test_a_tiny_shape_leaves_most_signs_open():
     # a = 0.001: the mixing density is almost all at 0, where both signs are equally likely.
     prior, eta = NormalGamma(1e-3, 1.0), np.array([0.5, 0.999])
     draws = np.sign(prior.sample(eta, 200_000, np.random.default_rng(0)))
-    # Draws below the smallest float round to 0, which happens to both signs alike.
+    # Draws below the smallest float round to 0, equally often for both signs.
     assert_allclose(prior.sign(eta), draws.mean(axis=0), atol=5 / np.sqrt(200_000))
     assert np.all(prior.sign(eta) < 0.01)
 

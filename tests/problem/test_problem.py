@@ -1,4 +1,4 @@
-"""A problem: its objective, its dual along a ray, and the scale of gaps."""
+"""Objective of a problem, dual values on a ray, and the scale of gaps."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_the_dual_is_the_best_along_the_ray(seed, cost, size):
     eta = size * np.random.default_rng(seed).normal(size=problem.n_weights)
     value, share = problem.dual(eta, cost)
     assert 0.0 <= share <= 1.0
-    tried = np.linspace(0.0, 1.0, 101)
+    shares = np.linspace(0.0, 1.0, 101)
     with np.errstate(all="ignore"):
-        values = [s * cost - problem.dual_prior.cumulant(s * eta) for s in tried]
+        values = [s * cost - problem.dual_prior.cumulant(s * eta) for s in shares]
     finite = [v for v in values if np.isfinite(v)]
     assert value >= max(finite) - 1e-5 * (1 + abs(value))
     assert_allclose(value, share * cost - problem.dual_prior.cumulant(share * eta))

@@ -14,7 +14,7 @@ from maxendnet.structures.base import GRADIENT, ExcessOptions, Table
 from maxendnet.utils.checks import is_number
 
 LARGEST_MARGIN = 100.0
-"""Beyond it the loss is a hinge up to rounding: exp(-100) is below the precision of float64."""
+"""Larger margins are not useful: they would weight each wrong label by more than exp(100)."""
 
 
 @dataclass(eq=False, repr=False)

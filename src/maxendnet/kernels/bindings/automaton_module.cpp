@@ -1,11 +1,11 @@
-// The binding of chains that an automaton reads.
+// Bindings of chains with an automaton.
 #include "bindings/binding.hpp"
 #include "recursions/automaton.hpp"
 
 namespace maxendnet {
 namespace {
 
-// The arrays of an automaton are kept, not copied; places of arcs and the rows that fire an n-gram are found here.
+// Holds references to the Python arrays, and computes the indices of arcs and the rows that fire an n-gram.
 struct Automaton {
   In<int32_t> arcs;
   In<uint8_t> accepting;
@@ -52,19 +52,19 @@ struct Automaton {
   void check() const {
     const AutomatonView& m = view;
     const int64_t n_rows = m.n_arcs() + m.n_states;
-    bool right = int64_t(accepting.size()) == m.n_states && int64_t(fired_offsets.size()) == n_rows + 1 &&
+    bool valid = int64_t(accepting.size()) == m.n_states && int64_t(fired_offsets.size()) == n_rows + 1 &&
                  m.n_groups >= 1 && int64_t(targets.shape(0)) == m.n_groups && int(targets.shape(1)) == m.lanes &&
                  m.start >= 0 && m.start < m.n_states && m.groups[0] == 0 && m.groups[m.n_groups] == m.n_states;
-    right = right && m.fired_offsets[0] == 0 && m.fired_offsets[n_rows] == int64_t(fired.size());
-    for (int64_t k = 0; right && k < n_rows; k++) right = m.fired_offsets[k] <= m.fired_offsets[k + 1];
-    for (int64_t k = 0; right && k < m.n_groups; k++) right = m.groups[k] <= m.groups[k + 1];
-    for (int64_t k = 0; right && k < m.n_arcs(); k++) right = m.arcs[k] >= -1 && m.arcs[k] < m.n_states;
-    for (int64_t k = 0; right && k < m.n_groups * m.lanes; k++) right = m.targets[k] >= -1 && m.targets[k] < m.n_states;
-    for (size_t k = 0; right && k < fired.size(); k++) right = m.fired[k] >= 0 && m.fired[k] < m.n_grams;
-    if (!right) throw nb::value_error("the arrays of the automaton do not fit each other");
+    valid = valid && m.fired_offsets[0] == 0 && m.fired_offsets[n_rows] == int64_t(fired.size());
+    for (int64_t k = 0; valid && k < n_rows; k++) valid = m.fired_offsets[k] <= m.fired_offsets[k + 1];
+    for (int64_t k = 0; valid && k < m.n_groups; k++) valid = m.groups[k] <= m.groups[k + 1];
+    for (int64_t k = 0; valid && k < m.n_arcs(); k++) valid = m.arcs[k] >= -1 && m.arcs[k] < m.n_states;
+    for (int64_t k = 0; valid && k < m.n_groups * m.lanes; k++) valid = m.targets[k] >= -1 && m.targets[k] < m.n_states;
+    for (size_t k = 0; valid && k < fired.size(); k++) valid = m.fired[k] >= 0 && m.fired[k] < m.n_grams;
+    if (!valid) throw nb::value_error("the arrays of the automaton are inconsistent");
   }
 
-  // a place below -1 is that of a loose arc, for the moment
+  // until the number of loose arcs is known, their indices are -2, -3, ...
   void find_places() {
     const AutomatonView& m = view;
     places.assign(size_t(m.n_arcs()), -1);
@@ -108,26 +108,27 @@ void bind_scores(nb::module_& m) {
           throw nb::value_error("n-grams or scores have the wrong size");
         automaton_scores<R>(automaton.view, grams.data(), scores.data());
       },
-      "automaton"_a, "grams"_a.noconvert(), "scores"_a.noconvert(), "Scores of arcs and ends from weights of n-grams.");
+      "automaton"_a, "grams"_a.noconvert(), "scores"_a.noconvert(),
+      "Compute scores of arcs and ends from weights of n-grams.");
 }
 
 }  // namespace
 
 void bind_automaton(nb::module_& m) {
-  nb::class_<Automaton>(m, "Automaton", "States in groups, arcs, and the n-grams that they fire.")
+  nb::class_<Automaton>(m, "Automaton", "Automaton: states in groups, arcs, and the n-grams that they fire.")
       .def(nb::init<In<int32_t>, In<uint8_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, int, int64_t>(),
            "arcs"_a.noconvert(), "accepting"_a.noconvert(), "fired_offsets"_a.noconvert(), "fired"_a.noconvert(),
            "groups"_a.noconvert(), "targets"_a.noconvert(), "start"_a, "n_grams"_a)
       .def_prop_ro("n_scores", [](const Automaton& self) { return self.view.n_scores(); });
   bind_scores<float>(m);
   bind_scores<double>(m);
-  nb::class_<Recursion<PathsView<float>>>(m, "Paths32", "The recursion over the paths of an automaton, in float32.");
-  nb::class_<Recursion<PathsView<double>>>(m, "Paths64", "The recursion over the paths of an automaton, in float64.");
+  nb::class_<Recursion<PathsView<float>>>(m, "Paths32", "Recursion over the paths of an automaton, in float32.");
+  nb::class_<Recursion<PathsView<double>>>(m, "Paths64", "Recursion over the paths of an automaton, in float64.");
   m.def(
       "paths",
       [](const Shape& shape, const Automaton& automaton, nb::object weights) {
         const AutomatonView& m = automaton.view;
-        if (m.n_labels != shape.n_labels) throw nb::value_error("the automaton has another number of labels");
+        if (m.n_labels != shape.n_labels) throw nb::value_error("the numbers of labels of shape and automaton differ");
         const int64_t size = first_gram(shape) + m.n_grams + m.n_scores();
         return in_precision(weights, [&](auto zero) {
           using R = decltype(zero);
@@ -135,7 +136,7 @@ void bind_automaton(nb::module_& m) {
         });
       },
       "shape"_a, "automaton"_a, "weights"_a.none(),
-      "The recursion over the paths of an automaton, in the precision of the weights.");
+      "Create the recursion over the paths of an automaton, in the precision of the weights.");
 }
 
 }  // namespace maxendnet

@@ -1,4 +1,4 @@
-// What the bindings share: arrays from Python, checked and never copied.
+// Shared by the bindings: conversion of Python arrays, which are checked and never copied.
 #pragma once
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -21,7 +21,7 @@ using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
-// The data of an array as it is. Never a converted copy: that would be gone before the kernel reads it.
+// Data of an array. Never of a converted copy, which would be freed before the kernel reads it.
 template <class T>
 const T* data_of(nb::handle value, const std::string& name) {
   In<T> array;
@@ -59,15 +59,15 @@ inline size_t extent(nb::handle batch, const char* name, size_t axis) {
   return nb::cast<size_t>(batch.attr(name).attr("shape")[nb::int_(axis)]);
 }
 
-// The sizes of a model. The pairs of features and labels that have weights are kept as the arrays of Python; without them
-// all pairs have.
+// Sizes of a model. Holds references to the Python arrays of the pairs of features and labels with weights; None if all pairs
+// have weights.
 struct Shape : Sizes {
-  nb::object offsets_kept, labels_kept;
+  nb::object offsets_owner, labels_owner;
 
   Shape(int64_t features, int labels, int types, int edge_features, int label_features, int rest_label, nb::object rows,
         nb::object columns)
       : Sizes{features, labels, padded(labels), types, edge_features, label_features, rest_label, nullptr, nullptr},
-        offsets_kept(rows), labels_kept(columns) {
+        offsets_owner(rows), labels_owner(columns) {
     if (rows.is_none()) return;
     row_offsets = sized<int64_t>(rows, features + 1, "row_offsets");
     row_labels = sized<int32_t>(columns, row_offsets[features], "row_labels");
@@ -104,16 +104,17 @@ inline BatchView labelled(nb::handle batch, const Shape& shape) {
   return b;
 }
 
-// A recursion as Python holds it. Its arrays are not copied: the weights may change between two calls.
+// Python object of a recursion. Its arrays are not copied: the weights may change between calls.
 template <class View>
 struct Recursion {
   Shape shape;
-  nb::object weights;  // None for operations that read no weights
-  nb::object owners;   // of what the view points to beside the weights
+  nb::object weights;  // None for operations that do not read weights
+  nb::object owners;   // of the other arrays of the view
   View view;
 
   const View& with_weights() const {
-    if (weights.is_none()) throw nb::value_error("this operation needs weights; the recursion was built with None");
+    if (weights.is_none())
+      throw nb::value_error("this operation needs weights, but the recursion was created without (None)");
     return view;
   }
 };
@@ -123,7 +124,7 @@ const R* weights_of(nb::handle weights, int64_t size) {
   return weights.is_none() ? nullptr : sized<R>(weights, size, "weights");
 }
 
-// Returns make(R()), where R is the precision of an array.
+// Returns make(R()), where R is the type of the elements of an array.
 template <class Make>
 nb::object in_precision(nb::handle array, Make make) {
   In<float> single;
@@ -132,9 +133,9 @@ nb::object in_precision(nb::handle array, Make make) {
 
 template <class T>
 nb::ndarray<nb::numpy, T> to_numpy(std::vector<T>&& values) {
-  auto* kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner);
+  auto* moved = new std::vector<T>(std::move(values));
+  nb::capsule owner(moved, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::ndarray<nb::numpy, T>(moved->data(), {moved->size()}, owner);
 }
 
 inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::handle variance, nb::handle mean) {

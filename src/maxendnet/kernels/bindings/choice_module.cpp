@@ -1,4 +1,4 @@
-// The binding of choices.
+// Bindings of choices.
 #include "bindings/binding.hpp"
 #include "recursions/choice.hpp"
 
@@ -13,7 +13,7 @@ void bind_choice(nb::module_& m) {
         node_scores(b, weights.data(), first, last, scores.data());
       },
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "scores"_a.noconvert(),
-      "Score of every label of every node of examples [first, last); -inf where it is not allowed.");
+      "Compute the score of every label and node of examples [first, last); -inf for forbidden labels.");
   m.def(
       "add_features",
       [](nb::handle batch, const Shape& shape, In<double> shares, int64_t first, int64_t last, Out<double> gradient) {
@@ -22,7 +22,7 @@ void bind_choice(nb::module_& m) {
         add_features(b, shares.data(), first, last, gradient.data());
       },
       "batch"_a, "shape"_a, "shares"_a.noconvert(), "first"_a, "last"_a, "gradient"_a.noconvert(),
-      "Add the features of labels of nodes, in the given shares, to `gradient`.");
+      "Add the features of all labels of nodes, times their shares, to `gradient`.");
 }
 
 }  // namespace maxendnet

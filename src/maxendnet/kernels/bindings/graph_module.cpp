@@ -1,4 +1,4 @@
-// The binding of graphs with cycles.
+// Bindings of graphs with cycles.
 #include "bindings/binding.hpp"
 #include "recursions/graph.hpp"
 
@@ -6,7 +6,7 @@ namespace maxendnet {
 
 namespace {
 
-// The arrays of a Python `GraphScores` (structures/graph_scores.py).
+// Arrays of a Python `GraphScores` (structures/bound/graph.py).
 GraphView view(nb::handle graph) {
   GraphView g{};
   g.offsets = data_of<int64_t>(graph.attr("offsets"), "offsets");
@@ -35,8 +35,7 @@ void bind_graph(nb::module_& m) {
       },
       "offsets"_a.noconvert(), "edge_offsets"_a.noconvert(), "edges"_a.noconvert(), "sizes"_a.noconvert(),
       "max_table"_a, "order"_a.noconvert(), "largest"_a.noconvert(),
-      "Orders of elimination by least fill, and the largest table of each; infinity where it would be above "
-      "max_table.");
+      "Find elimination orders by minimum fill, and their largest tables; infinity if above max_table.");
   m.def(
       "graph_maximum",
       [](nb::handle graph, Out<double> values, Out<int32_t> labels) {
@@ -45,7 +44,7 @@ void bind_graph(nb::module_& m) {
         graph_maximum(g, values.data(), labels.data());
       },
       "graph"_a, "values"_a.noconvert(), "labels"_a.noconvert(),
-      "Best score and labelling of the examples that have an order of elimination.");
+      "Best score and labelling of the examples with an elimination order.");
   m.def(
       "graph_logsum",
       [](nb::handle graph, Out<double> values, nb::handle node, nb::handle edge) {
@@ -55,7 +54,7 @@ void bind_graph(nb::module_& m) {
         graph_logsum(g, values.data(), to_node, to_edge);
       },
       "graph"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
-      "Log-partition and marginals of the examples that have an order of elimination; edge must be zero.");
+      "Log-partition and marginals of the examples with an elimination order; edge must be zero.");
   m.def(
       "graph_max_marginals",
       [](nb::handle graph, Out<double> out) {
@@ -63,7 +62,7 @@ void bind_graph(nb::module_& m) {
         nb::gil_scoped_release release;
         graph_max_marginals(g, out.data());
       },
-      "graph"_a, "out"_a.noconvert(), "Best score with every label of every node, where there is an order.");
+      "graph"_a, "out"_a.noconvert(), "Max-marginals of the examples with an elimination order.");
   m.def(
       "graph_sample",
       [](nb::handle graph, In<double> uniforms, Out<int32_t> labels) {
@@ -72,7 +71,7 @@ void bind_graph(nb::module_& m) {
         graph_sample(g, uniforms.data(), int64_t(uniforms.shape(0)), int64_t(uniforms.shape(1)), labels.data());
       },
       "graph"_a, "uniforms"_a.noconvert(), "labels"_a.noconvert(),
-      "Labellings drawn from p(y|x), where there is an order.");
+      "Draw labellings from p(y|x) for the examples with an elimination order.");
   m.def(
       "graph_relaxed",
       [](nb::handle graph, bool soft, double tol, int max_sweeps, Out<double> messages, Out<double> temperature,
@@ -87,9 +86,9 @@ void bind_graph(nb::module_& m) {
       "graph"_a, "soft"_a, "tol"_a, "max_sweeps"_a, "messages"_a.noconvert(), "temperature"_a.noconvert(),
       "upper"_a.noconvert(), "attained"_a.noconvert(), "node"_a.noconvert(), "edge"_a.none(), "labels"_a.noconvert(),
       "labels_score"_a.noconvert(), "n_sweeps"_a.noconvert(),
-      "Bounds over the local polytope for the examples that have no order of elimination, and tables that attain "
-      "them.");
-  m.def("message_lanes", &message_lanes, "n_labels"_a, "Length of a message: the number of labels, rounded up.");
+      "Bounds over the local polytope for the examples without an elimination order, and tables that attain them.");
+  m.def("message_lanes", &message_lanes, "n_labels"_a,
+        "Length of a message: the number of labels, rounded up to whole registers.");
 }
 
 }  // namespace maxendnet

@@ -1,11 +1,11 @@
-// The binding of hierarchies.
+// Bindings of hierarchies.
 #include "bindings/binding.hpp"
 #include "recursions/hierarchy.hpp"
 
 namespace maxendnet {
 
 void bind_hierarchy(nb::module_& m) {
-  nb::class_<Recursion<HierarchyView>>(m, "Hierarchy", "The recursion of a hierarchy.");
+  nb::class_<Recursion<HierarchyView>>(m, "Hierarchy", "Recursion of a hierarchy.");
   m.def(
       "hierarchy",
       [](const Shape& s, bool siblings, nb::object weights, nb::object table, nb::object shift, nb::object forbidden) {
@@ -29,7 +29,7 @@ void bind_hierarchy(nb::module_& m) {
         return Recursion<HierarchyView>{s, weights, nb::make_tuple(table, shift, forbidden), view};
       },
       "shape"_a, "siblings"_a, "weights"_a.none(), "table"_a.none(), "shift"_a.none(), "forbidden"_a.none(),
-      "The recursion of a hierarchy: its sizes, weights and forbidden pairs.");
+      "Create the recursion of a hierarchy.");
 }
 
 }  // namespace maxendnet

@@ -1,11 +1,11 @@
-// The extension module of one level: the kernels are compiled once per level, this file and the bindings for the least
-// processor.
+// Extension module of one instruction level. Only the kernels are compiled for the level; this file and the bindings run on
+// every processor.
 #include "bindings/binding.hpp"
 #include "common/processor.hpp"
 
 namespace {
 
-// Levels of vector instructions that the processor has, from the least on.
+// Instruction levels that the processor supports, in ascending order.
 nb::list processor_levels() {
   nb::list levels;
   levels.append("baseline");
@@ -16,7 +16,7 @@ nb::list processor_levels() {
 }  // namespace
 
 NB_MODULE(MODULE_NAME, m) {
-  // an object that is still referred to when the interpreter ends, say by a traceback, is no leak that a user can mend
+  // objects that are still referenced at exit, for instance by a traceback, are not leaks that users can fix
   nanobind::set_leak_warnings(false);
   maxendnet::bind_kernels(m);
   m.def("_processor_levels", &processor_levels);

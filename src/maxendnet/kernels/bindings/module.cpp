@@ -1,4 +1,4 @@
-// The binding: checks dtype and contiguity, releases the GIL, calls the kernel. No Python object is seen inside a kernel.
+// Bindings: they check dtype and contiguity, release the GIL and call the kernel. Kernels use no Python objects.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
 
@@ -20,7 +20,7 @@ struct Groups {
   }
 };
 
-// Transposes X inside every group of nodes: counting sort, linear in the number of entries.
+// Transposes X within every group of nodes, by counting sort in linear time.
 nb::tuple group_features(In<int64_t> indptr, In<int32_t> indices, In<double> data, In<int64_t> node_offsets,
                          int64_t n_features) {
   const int64_t n_groups = int64_t(node_offsets.size()) - 1;
@@ -88,7 +88,7 @@ void bind_precision(nb::module_& m) {
       "bonus"_a, "scratch"_a.noconvert(), "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
       "gaps"_a.noconvert(),
-      "Ascent on potentials for the log loss: one step for every pick; all arrays but `picks` change.");
+      "Block ascent on potentials for the log loss: one step per pick; updates all arrays except `picks` and `cost`.");
   m.def(
       "potential_look",
       [](nb::handle batch, const Shape& shape, In<double> cost, int64_t first, int64_t last, double most_spread,
@@ -103,23 +103,22 @@ void bind_precision(nb::module_& m) {
       "batch"_a, "shape"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
       "entropies"_a.noconvert(), "truths"_a.noconvert(), "features"_a.noconvert(),
-      "Marginals, entropies with expected costs, and log-probabilities of the truth of potentials; `features` gets by "
-      "how much what they "
-      "expect is above the truth.");
+      "Marginals, entropies plus expected costs, and log-probabilities of the truth for potentials; `features` += "
+      "expected features minus those of the truth.");
 }
 
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
-  m.doc() = "The hot loops of maxendnet: flat arrays in, flat arrays out.";
+  m.doc() = "Compiled kernels of maxendnet, on flat arrays.";
   nb::class_<Shape>(m, "Shape")
       .def(nb::init<int64_t, int, int, int, int, int, nb::object, nb::object>(), "n_features"_a, "n_labels"_a,
            "n_edge_types"_a, "n_edge_features"_a, "n_label_features"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
            "row_labels"_a = nb::none());
   nb::class_<Groups>(m, "Groups")
       .def(nb::init<In<int64_t>, In<int64_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<double>>());
-  nb::class_<Recursion<ForestView<float>>>(m, "Forest32", "The recursion of a forest, in float32.");
-  nb::class_<Recursion<ForestView<double>>>(m, "Forest64", "The recursion of a forest, in float64.");
+  nb::class_<Recursion<ForestView<float>>>(m, "Forest32", "Recursion of a forest, in float32.");
+  nb::class_<Recursion<ForestView<double>>>(m, "Forest64", "Recursion of a forest, in float64.");
   m.def(
       "forest",
       [](const Shape& shape, nb::object weights, int mode, int steps, const Groups* groups) {
@@ -133,11 +132,12 @@ void bind_kernels(nb::module_& m) {
         });
       },
       "shape"_a, "weights"_a.none(), "mode"_a = 0, "steps"_a = 0, "groups"_a.none() = nb::none(),
-      "The recursion of a forest or a choice, in the precision of the weights. `mode` is how sums are kept from "
-      "underflow; log_oracle needs groups.");
-  m.def("padded", &padded, "n_labels"_a, "Number of vector lanes of a row of n_labels.");
+      "Create the recursion of a forest or a choice, in the precision of the weights. `mode` is how sums avoid "
+      "underflow; "
+      "log_oracle needs groups.");
+  m.def("padded", &padded, "n_labels"_a, "Number of lanes of a padded row of labels.");
   m.def("group_features", &group_features, "indptr"_a, "indices"_a, "data"_a, "node_offsets"_a, "n_features"_a,
-        "Features of groups of nodes, transposed.");
+        "Transpose the features of groups of nodes.");
   bind_precision<float>(m);
   bind_precision<double>(m);
   m.def(
@@ -148,7 +148,7 @@ void bind_kernels(nb::module_& m) {
                  high, out.data());
       },
       "indptr"_a, "indices"_a, "data"_a, "low"_a, "high"_a, "out"_a.noconvert(),
-      "Adds the outer products of sparse rows with themselves to rows [low, high) of a lower triangle.");
+      "Add the outer products of sparse rows with themselves to rows [low, high) of a lower triangle.");
   m.def(
       "top",
       [](nb::handle batch, const Recursion<ForestView<double>>& forest, int k, int64_t first, int64_t last,
@@ -162,8 +162,8 @@ void bind_kernels(nb::module_& m) {
         });
       },
       "batch"_a, "forest"_a, "k"_a, "first"_a, "last"_a, "values"_a.noconvert(), "labels"_a.noconvert(), "pause"_a,
-      "The k best labellings. `pause` is called now and then; what it raises ends the search.");
-  nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: per example, the labellings that have dual weight.")
+      "Find the k best labellings. `pause` is called regularly; an exception in it stops the search.");
+  nb::class_<ActiveSets>(m, "ActiveSets", "Dual variables: for each example, the labellings with dual weight.")
       .def("__init__",
            [](ActiveSets* self, In<int64_t> offsets, In<int32_t> y, In<double> sample_weight, double C) {
              new (self) ActiveSets(int64_t(offsets.size()) - 1, offsets.data(), y.data(), sample_weight.data(), C);
@@ -171,7 +171,7 @@ void bind_kernels(nb::module_& m) {
       .def("copy", [](const ActiveSets& self) { return ActiveSets(self); })
       .def("__getstate__",
            [](const ActiveSets& self) {
-             // of every example its nodes and active labellings; of these, one behind the other, labels, weight, cost
+             // numbers of nodes and active labellings of every example; then labels, weights and costs, concatenated
              std::vector<int64_t> nodes, active;
              std::vector<uint16_t> labels;
              std::vector<double> alpha, cost;
@@ -193,7 +193,7 @@ void bind_kernels(nb::module_& m) {
            })
       .def("labellings",
            [](const ActiveSets& self) {
-             // every active labelling but the true ones: its example, dual weight and cost, and all labels in a row
+             // active labellings except the true ones: example, dual weight and cost, and concatenated labels
              std::vector<int64_t> examples;
              std::vector<double> alpha, cost;
              std::vector<int32_t> labels;
@@ -210,7 +210,7 @@ void bind_kernels(nb::module_& m) {
            })
       .def("set_truth",
            [](ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
-             // the same dual weights, where other labellings are taken for the true ones: these go to place 0
+             // keep the dual weights, but move the new targets to index 0
              for (size_t i = 0; i < self.blocks.size(); i++) {
                Block& block = self.blocks[i];
                const std::vector<uint16_t> truth(y.data() + offsets.data()[i], y.data() + offsets.data()[i + 1]);
@@ -227,7 +227,7 @@ void bind_kernels(nb::module_& m) {
       .def("scale", &ActiveSets::scale, "factor"_a, "share"_a)
       .def("__len__", [](const ActiveSets& self) { return self.blocks.size(); })
       .def("fits", [](const ActiveSets& self, In<int64_t> offsets, In<int32_t> y) {
-        // whether these are dual variables of such examples
+        // whether the examples have these true labellings
         if (self.blocks.size() + 1 != offsets.size()) return false;
         for (size_t i = 0; i < self.blocks.size(); i++) {
           const int64_t begin = offsets.data()[i], n = offsets.data()[i + 1] - begin;
@@ -244,7 +244,7 @@ void bind_kernels(nb::module_& m) {
         prior_mean(prior_of(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
-      "Posterior mean as the kernels compute it, to be compared with the Python class.");
+      "Posterior mean of a kernel prior, to compare with the Python class.");
   bind_hierarchy(m);
   bind_choice(m);
   bind_automaton(m);

@@ -1,4 +1,4 @@
-// The binding of the operations of recursions: each is defined once, and overloaded on the recursion.
+// Bindings of the operations of recursions: each is defined once, and overloaded on the recursion.
 #include "bindings/binding.hpp"
 #include "recursions/automaton.hpp"
 #include "recursions/hierarchy.hpp"
@@ -22,7 +22,7 @@ void bind_search(nb::module_& m) {
         decode(b, weighted, added, first, last, v, labels.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(), "labels"_a.noconvert(),
-      "Best labelling of examples [first, last) and its score; with a cost matrix, loss-augmented.");
+      "Find the best labellings of examples [first, last) and their scores; loss-augmented with a cost matrix.");
   m.def(
       "hinge_oracle",
       [](nb::handle batch, const Recursion<View>& recursion, In<R> cost, int64_t first, int64_t last,
@@ -35,7 +35,7 @@ void bind_search(nb::module_& m) {
       },
       "batch"_a, "recursion"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
       "slack"_a, "C"_a,
-      "Hinge h of every example, and a subgradient of the weighted sum of their U(h)/C, added to `gradient`.");
+      "Compute the hinge h of every example, and add a subgradient of the weighted sum of U(h)/C to `gradient`.");
   m.def(
       "block_frank_wolfe",
       [](nb::handle batch, const Recursion<View>& recursion, const std::string& kind, double a, double b2,
@@ -52,7 +52,7 @@ void bind_search(nb::module_& m) {
       "batch"_a, "recursion"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
       "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a, "sets"_a,
       "gaps"_a.noconvert(),
-      "Steps for every picked example. The weights of the recursion, `eta`, `sets` and `gaps` change. Returns the "
+      "Update the blocks of the picked examples: the weights of the recursion, `eta`, `sets` and `gaps`. Returns the "
       "change of sum alpha l.");
 }
 
@@ -68,16 +68,16 @@ void bind_log(nb::module_& m) {
         const R *added = optional<R>(cost, "cost"), *reported = optional<R>(counted, "counted");
         double *expected = writable<double>(costs, "costs"), *g = writable<double>(gradient, "gradient");
         if ((added || reported) && g && !expected)
-          throw nb::value_error("with cost or counted, and gradient, there must be an array of costs too");
+          throw nb::value_error("with cost or counted, a gradient needs an array of costs");
         nb::gil_scoped_release release;
         log_oracle(b, weighted, added, reported, first, last, values.data(), expected, g);
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "counted"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(),
       "costs"_a.none(), "gradient"_a.none(),
-      "Log loss of every example, and the gradient of their weighted sum, added to `gradient`. `cost` is added to the "
-      "scores; `costs` gets the expected value of `counted`, or else of `cost`. Of a forest, examples [first, last) "
-      "are "
-      "whole groups.");
+      "Compute the log loss of every example, and add the gradient of the weighted sum to `gradient`. `cost` is added "
+      "to "
+      "the scores; `costs` receives the expected value of `counted` (default: `cost`). For forests, examples "
+      "[first, last) must be whole groups.");
 }
 
 // Operations in double precision.
@@ -92,7 +92,8 @@ void bind_reports(nb::module_& m) {
         nb::gil_scoped_release release;
         max_marginals(b, weighted, first, last, out.data());
       },
-      "batch"_a, "recursion"_a, "first"_a, "last"_a, "out"_a.noconvert(), "Best score for every label of every node.");
+      "batch"_a, "recursion"_a, "first"_a, "last"_a, "out"_a.noconvert(),
+      "Max-marginals: the best score for every label of every node.");
   m.def(
       "marginals",
       [](nb::handle batch, const Recursion<View>& recursion, nb::handle cost, int64_t first, int64_t last,
@@ -102,16 +103,16 @@ void bind_reports(nb::module_& m) {
         const double* added = optional<double>(cost, "cost");
         double* n = writable<double>(node, "node");
         Cliques<View> tables{};
-        if (cliques.size() > tables.size()) throw nb::value_error("there are more arrays than kinds of cliques");
+        if (cliques.size() > tables.size()) throw nb::value_error("there are more arrays than clique types");
         for (size_t k = 0; k < cliques.size(); k++) tables[k] = writable<double>(cliques[k], "cliques");
         nb::gil_scoped_release release;
         marginals(b, weighted, added, first, last, values.data(), n, tables);
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(),
       "cliques"_a,
-      "Log-partition of every example and, if requested, marginals in arrays of zeros: of nodes, then of the cliques "
-      "of "
-      "the recursion. A forest has edges, a hierarchy edges and siblings, an automaton expected numbers of n-grams.");
+      "Log-partition of every example and, if requested, marginals of nodes and cliques, in arrays of zeros. Cliques "
+      "are "
+      "edges (forest), edges and siblings (hierarchy), or expected counts of n-grams (automaton).");
   m.def(
       "sample",
       [](nb::handle batch, const Recursion<View>& recursion, nb::handle cost, In<double> uniforms, int64_t n_draws,
@@ -123,7 +124,7 @@ void bind_reports(nb::module_& m) {
         sample(b, weighted, added, uniforms.data(), n_draws, first, last, labels.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "uniforms"_a, "n_draws"_a, "first"_a, "last"_a, "labels"_a.noconvert(),
-      "Labellings drawn from p(y|x).");
+      "Draw labellings from p(y|x).");
   m.def(
       "block_gaps",
       [](nb::handle batch, const Recursion<View>& recursion, In<double> cost, double C, int64_t first, int64_t last,
@@ -134,7 +135,7 @@ void bind_reports(nb::module_& m) {
         block_gaps(b, weighted, cost.data(), C, first, last, sets, values.data(), gaps.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "sets"_a, "values"_a.noconvert(),
-      "gaps"_a.noconvert(), "Hinge of every example and duality gap of its block.");
+      "gaps"_a.noconvert(), "Compute the hinge of every example and the duality gap of its block.");
   m.def(
       "active_features",
       [](nb::handle batch, const Recursion<View>& recursion, const ActiveSets& sets, int64_t first, int64_t last,
@@ -144,7 +145,7 @@ void bind_reports(nb::module_& m) {
         active_features(b, recursion.view, sets, first, last, eta.data());
       },
       "batch"_a, "recursion"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(),
-      "Add eta of the active sets to `eta`; weights are not read.");
+      "Add the features of the active sets to `eta`; weights are not read.");
 }
 
 template <class View>
@@ -157,7 +158,7 @@ void bind_impossible(nb::module_& m) {
         find_impossible(b, recursion.view, first, last, nodes.data());
       },
       "batch"_a, "recursion"_a, "first"_a, "last"_a, "nodes"_a.noconvert(),
-      "Of every example without any labelling a node at which the search for one ends, else -1; weights are not read.");
+      "For every example without an allowed labelling, a node where the search fails; else -1. Weights are not read.");
 }
 
 }  // namespace

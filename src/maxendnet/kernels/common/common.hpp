@@ -1,4 +1,4 @@
-// What every kernel shares: the view of a batch, groups of lanes, and an exponential that vectorises.
+// Shared by all kernels: the view of a batch, operations on rows of lanes, and a vectorised exponential.
 //
 // Labels are the vector lanes. A row of weights or scores has `lanes` = n_labels rounded up to a multiple of 8, so that
 // one row is a whole number of AVX registers in either precision. Padding lanes hold weight 0 and score -inf.
@@ -16,58 +16,58 @@ namespace maxendnet {
 template <class R>
 constexpr R minus_infinity = -std::numeric_limits<R>::infinity();
 
-// Memory that begins at a cache line, for rows that are read a register at a time: one that crosses a line takes two loads.
+// Allocator of memory that is aligned to cache lines: a vector load that crosses a cache line takes two loads.
 template <class T>
-struct AtCacheLine {
+struct CacheLineAllocator {
   typedef T value_type;
   static constexpr std::align_val_t line{64};
-  AtCacheLine() = default;
+  CacheLineAllocator() = default;
   template <class U>
-  AtCacheLine(const AtCacheLine<U>&) {}
+  CacheLineAllocator(const CacheLineAllocator<U>&) {}
   T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), line)); }
   void deallocate(T* p, size_t) { ::operator delete(p, line); }
   template <class U>
-  bool operator==(const AtCacheLine<U>&) const {
+  bool operator==(const CacheLineAllocator<U>&) const {
     return true;
   }
   template <class U>
-  bool operator!=(const AtCacheLine<U>&) const {
+  bool operator!=(const CacheLineAllocator<U>&) const {
     return false;
   }
 };
 template <class T>
-using Rows = std::vector<T, AtCacheLine<T>>;
+using Rows = std::vector<T, CacheLineAllocator<T>>;
 
 inline int padded(int n_labels) { return (n_labels + 7) / 8 * 8; }
 
-// Sizes of a model, which are not in a batch.
+// Sizes of a model.
 struct Sizes {
   int64_t n_features;
   int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
-  int rest;  // of a choice: the label of all nodes but the chosen one; else -1
-  // The pairs of a feature and a label that have a weight, as rows of ascending labels; null: all pairs have one, in rows
-  // of `lanes`.
+  int rest;  // for choices, the label of all nodes except the chosen one; else -1
+  // Pairs of a feature and a label that have a weight: for each feature a row of ascending labels. Null if all pairs have
+  // one, in rows of `lanes`.
   const int64_t* row_offsets;
   const int32_t* row_labels;
 
-  // Length of the weights of nodes, for forests and choices. Behind the seen pairs is room for a vector that begins there.
+  // Number of node weights of forests and choices, padded so that a vector load at the last pair stays inside.
   int64_t node_size() const { return row_offsets ? (row_offsets[n_features] + 7) / 8 * 8 + 8 : n_features * lanes; }
   int n_matrices() const { return n_edge_types + n_edge_features; }
   int64_t matrix_size() const { return int64_t(n_labels) * lanes; }
 };
 
-// The flat arrays of a Python `Batch` (batch.py), checked by the binding. Null pointers stand for "not used".
+// Flat arrays of a Python `Batch` (data/batch.py), checked by the binding. A null pointer means that an array is not used.
 struct BatchView : Sizes {
   const int64_t* indptr;
   const int32_t* indices;
   const double* data;
   const int32_t* y;
-  const int32_t* row;  // of a node in tables of costs, which have a row for every kind of truth
+  const int32_t* row;  // row of a node in tables of costs, which have one row per label set
   const int64_t* offsets;
   const int32_t* order;   // parents before children
   const int32_t* parent;  // -1 for a root
   const int32_t* edge_type;
-  const uint8_t* flipped;  // read by edge_kind alone
+  const uint8_t* flipped;  // use edge_kind instead
   const double* edge_features;
   const uint8_t* allowed;
   const double* label_features;
@@ -75,15 +75,15 @@ struct BatchView : Sizes {
   int64_t n_examples, n_nodes;
   bool ones;  // whether all of `data` are 1
 
-  // Of the edge from node t to its parent: 2 * type + 1 if the user's first node is the child. Matrices come in pairs of
-  // orientations: of those of its type, the one at `edge_kind` has the parent's labels as rows, at `edge_kind ^ 1` the child's.
+  // 2 * type of the edge from node t to its parent, plus 1 if the user's first node is the child. Matrices are stored in two
+  // orientations: the rows of the one at `edge_kind` are the parent's labels, those at `edge_kind ^ 1` the child's.
   int64_t edge_kind(int64_t t) const { return 2 * int64_t(edge_type[t]) + flipped[t]; }
 };
 
-// Weights laid out for the kernels, in the precision R of the search:
-// [ node (n_features, lanes), or the pairs that were seen | matrices (n_matrices, 2, n_labels, lanes) |
+// Weights in the layout of the search, in its precision R:
+// [ node (n_features, lanes), or the pairs with weights | matrices (n_matrices, 2, n_labels, lanes) |
 //   label features (n_label_features) ]
-// where the second axis of a matrix is its orientation: 0 as the user sees it (row: first node), 1 transposed.
+// The second axis of matrices is the orientation: 0 as in the public API (row: first node), 1 transposed.
 template <class R>
 struct Weights {
   const R* node;
@@ -93,7 +93,7 @@ struct Weights {
       : node(flat), matrix(flat + b.node_size()), label_features(matrix + 2 * b.n_matrices() * b.matrix_size()) {}
 };
 
-// Groups of whole examples, and their features transposed: for each distinct feature of a group, the nodes that have it.
+// Groups of examples with transposed features: for each distinct feature of a group, the nodes that have it.
 struct GroupsView {
   int64_t n_groups;
   const int64_t* examples;         // (n_groups + 1) examples of a group
@@ -105,7 +105,7 @@ struct GroupsView {
   const double* entry_values;      // (nnz)
 };
 
-// Runs f<R, W>(a0, ...) over the lanes in groups of W = 32 (four or eight registers), then one group for the rest.
+// Calls f<R, W>(a0, ...) for groups of W = 32 lanes (four or eight registers), then for the remaining lanes.
 #define FOR_LANES(f, R, lanes, ...)                                    \
   do {                                                                 \
     int a0_ = 0;                                                       \
@@ -118,27 +118,27 @@ struct GroupsView {
     }                                                                  \
   } while (0)
 
-// out = sum over k of value(k) * row(k), for W lanes. Two sums per register, because one alone would wait for the
-// multiply-add before it.
+// out = sum over k of value(k) * row(k), for W lanes. Two independent sums per register hide the latency of the
+// multiply-add.
 template <class R, int W, class Value, class Row>
 INLINE void weighted_sum(int64_t k, int64_t end, Value value, Row row, V<R>* out) {
   constexpr int n = width<R>;
-  V<R> sum[W / n] = {}, other[W / n] = {};
+  V<R> even[W / n] = {}, odd[W / n] = {};
   for (; k + 1 < end; k += 2) {
     const R x = value(k), z = value(k + 1);
     const R *p = row(k), *q = row(k + 1);
-    for (int a = 0; a < W / n; a++) sum[a] += x * load(p + a * n);
-    for (int a = 0; a < W / n; a++) other[a] += z * load(q + a * n);
+    for (int a = 0; a < W / n; a++) even[a] += x * load(p + a * n);
+    for (int a = 0; a < W / n; a++) odd[a] += z * load(q + a * n);
   }
   if (k < end) {
     const R x = value(k);
     const R* p = row(k);
-    for (int a = 0; a < W / n; a++) sum[a] += x * load(p + a * n);
+    for (int a = 0; a < W / n; a++) even[a] += x * load(p + a * n);
   }
-  for (int a = 0; a < W / n; a++) out[a] = sum[a] + other[a];
+  for (int a = 0; a < W / n; a++) out[a] = even[a] + odd[a];
 }
 
-// x += y, x *= y, x *= c over the lanes of one row
+// x += y, x *= y, x *= c for the lanes of a row
 template <class R>
 INLINE void add_row(R* x, const R* y, int lanes) {
   for (int a = 0; a < lanes; a += width<R>) store(x + a, load(x + a) + load(y + a));
@@ -165,7 +165,7 @@ INLINE R lane_max(const R* v, int lanes) {
   return lane_max(best);
 }
 
-// A bit for each of up to 32 lanes in which a test holds; `test(a)` compares the register that begins at lane a.
+// Bits of the lanes, at most 32, for which a test holds; `test(a)` is for the register that begins at lane a.
 INLINE Words<float> lane_bits(float) { return Words<float>{1, 2, 4, 8, 16, 32, 64, 128}; }
 INLINE Words<double> lane_bits(double) { return Words<double>{1, 2, 4, 8}; }
 template <class R, class Test>
@@ -185,10 +185,10 @@ INLINE T polynomial(T x, C c, More... more) {
   return polynomial(x, more...) * x + c;
 }
 
-// exp(x) for x <= 0 by 2^n times a Taylor polynomial on |r| <= log(2)/2; relative error about one unit in the last
-// place. Below the least normal number the result is 0.
+// exp(x) for x <= 0, as 2^n times a Taylor polynomial on |r| <= log(2)/2; the relative error is about one unit in the
+// last place. Subnormal results are 0.
 INLINE V<float> exp_negative(V<float> x) {
-  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it leaves round(x) in the low bits of the mantissa
+  const float magic = 12582912.0f;  // 1.5 * 2^23: adding it puts round(x) in the low bits of the mantissa
   const auto keep = x > -87.0f;
   const V<float> clamped = select(keep, x, spread(-87.0f));
   const V<float> shifted = clamped * 1.44269504088896341f + magic;
@@ -211,7 +211,7 @@ INLINE V<double> exp_negative(V<double> x) {
   return select(keep, result, V<double>{});
 }
 
-// A place drawn with probabilities proportional to `shares`, by a number in [0, 1); 0 where no share is positive.
+// Index drawn with probabilities proportional to `shares`, given a number in [0, 1); 0 if no share is positive.
 inline int draw_place(const double* shares, int n, double uniform) {
   double total = 0;
   for (int a = 0; a < n; a++) total += shares[a];
@@ -219,7 +219,7 @@ inline int draw_place(const double* shares, int n, double uniform) {
   int place = 0;
   for (int a = 0; a < n; a++) {
     if (!(shares[a] > 0)) continue;
-    place = a;  // the last possible one catches what rounding leaves over
+    place = a;  // the last positive share absorbs rounding
     left -= shares[a];
     if (left < 0) break;
   }

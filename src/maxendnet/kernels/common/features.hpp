@@ -1,5 +1,5 @@
-// The features f(x, y), clique by clique: the only place that knows which coordinates a clique has. What is made of
-// them (a labelling, a difference of two, expectations under marginals) is a loop over cliques.
+// Features f(x, y), clique by clique. Only this file defines the coordinates of a clique; features of a labelling,
+// differences of two labellings and expectations are loops over cliques.
 #pragma once
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 namespace maxendnet {
 
-// Where the parts of a vector of features begin, be it eta, a gradient, or the weights of a hierarchy:
-// [ node (n_features, stride), or the pairs that were seen | matrices (n_matrices, n_labels, stride) as the user sees them |
+// Offsets of the segments of a feature vector (eta, a gradient, or the weights of a hierarchy):
+// [ node (n_features, stride), or the pairs with weights | matrices (n_matrices, n_labels, stride) as in the public API |
 //   siblings (n_edge_types, n_labels, n_labels, n_labels): parent, left child, right child |
 //   label features (n_label_features) ]
 struct Layout {
@@ -16,7 +16,7 @@ struct Layout {
   int64_t matrices, siblings, label_features;
 };
 
-// That of forests: rows are padded, and there are no siblings.
+// Layout of forests: rows are padded, and there are no siblings.
 inline Layout padded_layout(const BatchView& b) {
   const int64_t matrices = b.node_size(), end = matrices + b.n_matrices() * b.matrix_size();
   return {b.lanes, matrices, end, end};
@@ -24,31 +24,31 @@ inline Layout padded_layout(const BatchView& b) {
 
 // ---- cliques --------------------------------------------------------------------------------------------------------
 
-// The coordinate of a feature with a label, -1 if the pair has no weight.
+// Coordinate of a feature and a label, -1 if the pair has no weight.
 INLINE int64_t node_place(const BatchView& b, const Layout& l, int64_t feature, int64_t label) {
   if (!b.row_offsets) return feature * l.stride + label;
   const int32_t *first = b.row_labels + b.row_offsets[feature], *last = b.row_labels + b.row_offsets[feature + 1];
-  const int32_t* found = std::lower_bound(first, last, int32_t(label));
-  return found < last && *found == label ? found - b.row_labels : -1;
+  const int32_t* place = std::lower_bound(first, last, int32_t(label));
+  return place < last && *place == label ? place - b.row_labels : -1;
 }
 
-// add(coordinate, value) for the features of node t with each of some labels; `number` says which of them it was.
+// add(coordinate, value, j) for the features of node t with labels[j], j < n.
 template <class Label, class Add>
 INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const Label* labels, int n, Add add) {
   if (!b.row_offsets) {
     for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
       const int64_t row = int64_t(b.indices[k]) * l.stride;
-      for (int number = 0; number < n; number++) add(row + labels[number], b.data[k], number);
+      for (int j = 0; j < n; j++) add(row + labels[j], b.data[k], j);
     }
     return;
   }
   for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++)
-    for (int number = 0; number < n; number++) {
-      const int64_t place = node_place(b, l, b.indices[k], labels[number]);
-      if (place >= 0) add(place, b.data[k], number);
+    for (int j = 0; j < n; j++) {
+      const int64_t place = node_place(b, l, b.indices[k], labels[j]);
+      if (place >= 0) add(place, b.data[k], j);
     }
 }
-// add(its first coordinate, value) for the matrices of the edge above node t. A cell is the place therein.
+// add(first coordinate of a matrix, value) for the matrices of the edge above node t. A cell is an offset in a matrix.
 template <class Add>
 INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add add) {
   const int64_t size = b.n_labels * l.stride;
@@ -59,7 +59,7 @@ INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add ad
 INLINE int64_t edge_cell(const BatchView& b, int64_t stride, int64_t t, int64_t parent, int64_t child) {
   return b.edge_kind(t) & 1 ? child * stride + parent : parent * stride + child;
 }
-// Of two neighbours, the cell in the part of siblings; the type is that of the right one's edge.
+// Cell of two neighbours in the segment of siblings; the type is that of the edge of the right one.
 INLINE int64_t sibling_cell(const BatchView& b, int64_t right, int64_t parent, int64_t left_label, int64_t label) {
   return ((b.edge_type[right] * int64_t(b.n_labels) + parent) * b.n_labels + left_label) * b.n_labels + label;
 }
@@ -79,7 +79,7 @@ INLINE void edge_features(const BatchView& b, const Layout& l, int64_t t, int64_
   edge_matrices(b, l, t, [&](int64_t matrix, double x) INLINED { add(matrix + cell, x); });
 }
 
-// gradient += the features of node t with each label, times p (stride numbers, one for each label)
+// gradient += expected features of node t, whose labels have the probabilities p (n_labels numbers)
 INLINE void node_expectation(const BatchView& b, const Layout& l, int64_t t, const double* p, double* gradient) {
   for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
     const double x = b.data[k];
@@ -106,16 +106,16 @@ INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, i
     if (b.parent[t] >= 0) edge_features(b, l, t, labels[b.parent[t] - begin], labels[t - begin], add);
 }
 
-// f(x, from) - f(x, to), which is zero where the two agree: of nodes, and of edges with label features. A coordinate may
-// come several times.
+// add(coordinate, value) for f(x, from) - f(x, to): of nodes; of edges and label features; of all. A coordinate may be
+// added several times.
 template <class Label, class Other, class Add>
 INLINE void node_differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
                              const Other* to, Add add) {
   for (int64_t t = begin; t < end; t++) {
     const int64_t a = from[t - begin], c = to[t - begin];
     if (a == c) continue;
-    const int64_t both[2] = {a, c};
-    node_entries(b, l, t, both, 2, [&](int64_t k, double x, int number) INLINED { add(k, number ? -x : x); });
+    const int64_t pair[2] = {a, c};
+    node_entries(b, l, t, pair, 2, [&](int64_t k, double x, int j) INLINED { add(k, j ? -x : x); });
   }
 }
 template <class Label, class Other, class Add>
@@ -142,9 +142,9 @@ INLINE void differences(const BatchView& b, const Layout& l, int64_t begin, int6
   edge_differences(b, l, begin, end, from, to, add);
 }
 
-// ---- weights for the search, which have both orientations of a matrix (Weights in common.hpp) ---------------------------
+// ---- weights of the search, with both orientations of matrices (Weights in common.hpp) ------------------------------
 
-// Sets the weight of one coordinate of eta.
+// Sets the weight of a coordinate of eta.
 template <class R>
 INLINE void set_weight(const BatchView& b, const Layout& l, int64_t k, R value, R* weights) {
   if (k < l.matrices) {

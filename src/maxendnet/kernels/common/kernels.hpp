@@ -1,5 +1,5 @@
-// The kernels, as free functions on flat arrays. Each works on examples [first, last), so that the caller can share
-// them out among threads and look for Ctrl-C in between. R is float (for searching) or double (for reporting).
+// Kernels: free functions on flat arrays. Each processes examples [first, last), so that callers can distribute them
+// over threads and check for Ctrl-C between calls. R is float (for searches) or double (for reported values).
 #pragma once
 #include <array>
 #include <functional>
@@ -10,28 +10,27 @@
 
 namespace maxendnet {
 
-// How sums over labellings are kept from underflow; `careful` is for forests with forbidden pairs: scaled, and an example in
-// which a number comes near underflow is summed again with logarithms.
+// How sums over labellings avoid underflow. `careful` is for forests with forbidden pairs: scaled, and again with
+// logarithms for examples in which a value comes near underflow.
 enum Mode { scaled = 0, logarithmic = 1, careful = 2 };
 
-// What a kernel calls now and then if one example may take seconds; it may throw, and the kernel is left.
+// Called regularly by kernels in which one example may take seconds; it may throw to interrupt the kernel.
 using Pause = std::function<void()>;
 
-// A recursion is what a structure computes with: its weights and whatever else it reads beside the batch. The operations
-// are overloaded on it: here for forests, in automaton.hpp for chains that an automaton reads, in hierarchy.hpp for
-// hierarchies. `Real` is the precision of its weights and of costs; `n_cliques` is the number of tables of marginals that
-// it has beside those of nodes.
+// A recursion is the view of a structure: its weights and its other arrays apart from the batch. Operations are
+// overloaded on it: here for forests, in automaton.hpp for chains with an automaton, in hierarchy.hpp for hierarchies.
+// `Real` is the precision of its weights and costs, `n_cliques` the number of tables of marginals besides those of nodes.
 template <class R>
 struct ForestView {
   using Real = R;
   static constexpr size_t n_cliques = 1;  // edges
   const R* weights;
-  Mode mode;          // of sums
-  int steps;          // of log_oracle in float32 with mode `careful`: after these any label can follow any other
-  GroupsView groups;  // of log_oracle, which takes whole groups
+  Mode mode;
+  int steps;  // for log_oracle in float32 with mode `careful`: number of nodes after which any label can follow any other
+  GroupsView groups;  // for log_oracle, which processes whole groups
 };
 
-// Tables of marginals of cliques, null where one is not requested.
+// Tables of marginals of cliques; null if not requested.
 template <class View>
 using Cliques = std::array<double*, View::n_cliques>;
 
@@ -42,7 +41,7 @@ enum SlackKind { linear_slack = 0, squared_slack, kl_slack };  // as in losses/s
 struct Slack {
   SlackKind kind;
   double C;
-  // dU/dh, divided by C: what the subgradient of an example with hinge h is multiplied by
+  // U'(h) / C: factor of the subgradient of an example with hinge h
   double slope(double h) const {
     if (kind == squared_slack) return h;
     if (kind == kl_slack) return C * h > 1 ? 1 - 1 / (C * h) : 0;
@@ -62,14 +61,14 @@ void hinge_oracle(const BatchView& b, const View& recursion, const typename View
 void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const ForestView<double>& forest, const double* cost, int64_t first, int64_t last,
                double* values, double* node_marginals, const Cliques<ForestView<double>>& cliques);
-// `uniforms` holds one number in [0, 1) for every draw and node.
+// `uniforms` has a number in [0, 1) for every draw and node.
 void sample(const BatchView& b, const ForestView<double>& forest, const double* cost, const double* uniforms,
             int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
 void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t first, int64_t last, double* values,
          int32_t* labels, const Pause& pause);
 
-// gram.cpp -- adds the outer product of every row with itself to a matrix of shape (n_columns, n_columns): of the lower
-// triangle the rows [low, high). The columns of a row are in increasing order.
+// gram.cpp -- adds the outer product of every row with itself to a matrix of shape (n_columns, n_columns), but only to rows
+// [low, high) of its lower triangle. The columns of a row are in increasing order.
 struct SparseRows {
   int64_t n_rows;
   const int64_t* indptr;
@@ -79,16 +78,15 @@ struct SparseRows {
 void add_gram(const SparseRows& rows, int64_t n_columns, int64_t low, int64_t high, float* out);
 
 // oracle.cpp -- the log loss of forests
-// `cost` is added to the scores. With it or with `counted`, where there is a gradient, `costs` gets the expected value of
-// `counted`, or else of `cost`, for every example.
-// Here examples [first, last) are whole groups. In float32 with mode `careful`, an example that is not safe has the value
-// NaN.
+// `cost` is added to the scores. With a gradient, `costs` receives the expected value of `counted` (default: `cost`) for
+// every example. Examples [first, last) must be whole groups. In float32 with mode `careful`, the value of an example that
+// could underflow is NaN.
 template <class R>
 void log_oracle(const BatchView& b, const ForestView<R>& forest, const R* cost, const R* counted, int64_t first,
                 int64_t last, double* values, double* costs, double* gradient);
 
 // block_frank_wolfe.cpp, for every recursion
-// `weights` are those of the recursion, and change; returns the change of sum alpha l
+// updates `weights`, which are those of the recursion; returns the change of sum alpha l
 template <class View>
 double block_frank_wolfe(const BatchView& b, const View& recursion, const KernelPrior& prior, double C,
                          typename View::Real* weights, double* eta, const typename View::Real* cost,
@@ -97,15 +95,15 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
 template <class View>
 void block_gaps(const BatchView& b, const View& recursion, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
-// reads no weights
+// does not read weights
 template <class View>
 void active_features(const BatchView& b, const View& recursion, const ActiveSets& sets, int64_t first, int64_t last,
                      double* eta);
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean);
 
-// potential_ascent.cpp -- potentials and marginals of nodes (n_nodes, lanes), and of the matrices of an example
-// (n_examples, n_edge_types, n_labels, lanes); `scratch` is as long as the node weights, and 0; costs are in rows of
-// `lanes`
+// potential_ascent.cpp -- potentials and marginals of nodes have shape (n_nodes, lanes), those of the matrices of examples
+// (n_examples, n_edge_types, n_labels, lanes). `scratch` has the size of the node weights and is 0. Costs are in rows of
+// `lanes`.
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const R* cost,
                       const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,

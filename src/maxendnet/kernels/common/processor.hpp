@@ -1,9 +1,9 @@
-// Which vector instructions this processor has.
+// Detection of the vector instructions of the processor.
 #pragma once
 
 namespace maxendnet {
 
-// Those of x86-64-v3, as far as they come separately; named one by one, because not every compiler knows that name.
+// Whether the processor has the instructions of x86-64-v3 that are used; not every compiler knows this name.
 inline bool has_avx2() {
 #if defined(__GNUC__) && defined(__x86_64__)
   __builtin_cpu_init();

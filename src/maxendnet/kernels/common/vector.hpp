@@ -1,6 +1,6 @@
-// Vectors of 32 bytes. The hot loops use them explicitly: what a compiler's own vectoriser makes of a loop changes from
-// version to version (it once unrolled the wrong loop, ten times slower). With GCC and Clang they are the compilers'
-// vector extension; elsewhere, or with MAXENDNET_PLAIN, structs of plain C++17 with the same operators.
+// Vectors of 32 bytes. The hot loops use them explicitly, because automatic vectorisation varies between compiler versions
+// (one unrolled the wrong loop and was ten times slower). With GCC and Clang they are the compilers' vector extension;
+// otherwise, or with MAXENDNET_PLAIN, structs in plain C++17 with the same operators.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -8,11 +8,10 @@
 #include <type_traits>
 
 #if defined(__GNUC__)
-// Everything on the way of a hot loop has to be inlined into it, lambdas too (INLINED, behind their parameters).
+// Everything that a hot loop calls must be inlined, including lambdas (INLINED, after their parameters).
 #define INLINE static inline __attribute__((always_inline))
 #define INLINED __attribute__((always_inline))
-// Large functions that are called once per example or step: inlining them into every caller costs compile time and gains
-// nothing.
+// Large functions that are called once per example or step: inlining them would only cost compile time.
 #define OUTLINE static __attribute__((noinline))
 #else
 #define INLINE static inline
@@ -28,7 +27,6 @@ template <class T>
 struct VectorOf {
   typedef T type __attribute__((vector_size(32)));
 };
-// one of the above
 template <class T>
 using Vec = typename VectorOf<T>::type;
 
@@ -43,7 +41,7 @@ INLINE void store(R* p, Vec<R> v) {
   *reinterpret_cast<Unaligned*>(p) = v;
 }
 
-// `yes` in the lanes where a comparison holds, `no` elsewhere.
+// `yes` in lanes where a comparison holds, else `no`.
 template <class Mask, class T>
 INLINE T select(Mask holds, T yes, T no) {
   return holds ? yes : no;
@@ -68,7 +66,7 @@ struct Vec {
   const T& operator[](int k) const { return lane[k]; }
 };
 
-// What comparisons give: -1 where they hold and 0 elsewhere.
+// Result of comparisons: -1 where they hold, else 0.
 template <class T>
 using Mask = Vec<std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>;
 
@@ -85,7 +83,7 @@ INLINE Mask<T> each_test(F f) {
   return out;
 }
 
-// x op y, with a number on either side too; `each` makes the result
+// x op y, also with a number on either side; `each` computes the result
 #define MAXENDNET_OPERATOR(op, each, Result)                                      \
   template <class T>                                                              \
   INLINE Result<T> operator op(const Vec<T>& x, const Vec<T>& y) {                \
@@ -169,13 +167,13 @@ template <class R>
 using V = Vec<R>;
 template <class R>
 constexpr int width = 32 / sizeof(R);
-// Whole numbers as wide as R: signed ones, and those whose sums and shifts may wrap around.
+// Integers of the size of R: signed, and unsigned for sums and shifts that wrap around.
 template <class R>
 using Bits = Vec<std::conditional_t<sizeof(R) == 4, int32_t, int64_t>>;
 template <class R>
 using Words = Vec<std::conditional_t<sizeof(R) == 4, uint32_t, uint64_t>>;
 
-// The same 32 bytes as another vector.
+// Reinterprets the 32 bytes as another vector type.
 template <class To, class From>
 INLINE To as(const From& x) {
   static_assert(sizeof(To) == sizeof(From));
@@ -195,7 +193,7 @@ INLINE T larger(T x, T y) {
   else return select(x > y, x, y);
 }
 
-// One register to one number, by halves.
+// Reductions of a register to a number.
 INLINE float lane_sum(V<float> x) {
   x += swapped_halves(x);
   x += swapped_quarters(x);
@@ -227,7 +225,6 @@ INLINE bool any_of(const Lanes& mask) {
   return (w[0] | w[1] | w[2] | w[3]) != 0;
 }
 
-// For loops over rare lanes.
 INLINE int first_bit(uint32_t x) {
 #if defined(__GNUC__)
   return __builtin_ctz(x);

@@ -1,8 +1,8 @@
 // Chains whose labellings are read by a finite automaton: recursions over its states from the last node to the first
-// (`back`), over a semiring, and then from the first on (`best_walk`, `spread_forward`), where results are read.
+// (`..._back`), over a semiring, and then from the first node on (`best_walk`, `spread_forward`) for the results.
 //
-// Labels are the vector lanes. States come in groups whose arcs lead to the same states, so that what lies behind an arc is
-// one row for the whole group; the few arcs of a state that lead elsewhere are loose, and taken one by one.
+// Labels are the vector lanes. The arcs of all states of a group lead to the same states, so that the values behind them are
+// one row for the group. The few arcs of a state that lead elsewhere are loose arcs, processed one by one.
 #pragma once
 #include <algorithm>
 
@@ -10,25 +10,25 @@
 
 namespace maxendnet {
 
-// The flat arrays of a Python `Automaton` and its `Sweeps`, states in the order of their groups.
+// Flat arrays of a Python `Automaton`, with states in the order of their groups.
 struct AutomatonView {
   int64_t n_states, n_groups, n_loose, n_grams;
   int n_labels, lanes;
   int32_t start;
-  const int32_t* arcs;       // (n_states, n_labels), -1: there is none
+  const int32_t* arcs;       // (n_states, n_labels), -1: no arc
   const uint8_t* accepting;  // (n_states)
-  const int64_t*
-      fired_offsets;  // what is fired by arc (s, a): row s * n_labels + a; by the end at s: row n_states * n_labels + s
+  // n-grams that are fired by arc (s, a): row s * n_labels + a; by the end at s: row n_states * n_labels + s
+  const int64_t* fired_offsets;
   const int32_t* fired;
   const int64_t* groups;         // (n_groups + 1)
-  const int32_t* targets;        // (n_groups, lanes), -1: no state of the group has such an arc
+  const int32_t* targets;        // (n_groups, lanes), -1: no arc in the group
   const int64_t* loose_offsets;  // (n_states + 1) loose arcs of a state
   const int32_t* loose_labels;   // (n_loose)
-  const int64_t* places;         // (n_states * n_labels) of an arc among the scores, -1 if there is none
-  const int64_t* user_offsets;   // (n_grams + 1) the rows that fire an n-gram
+  const int64_t* places;         // (n_states * n_labels) index of an arc in the scores, -1 if there is none
+  const int64_t* user_offsets;   // (n_grams + 1) rows of `fired` with an n-gram
   const int32_t* users;
 
-  // Scores of arcs: [ rows (n_states, lanes), -inf where there is no arc or it is loose | loose arcs | ends (n_states) ]
+  // Scores of arcs: [ rows (n_states, lanes), -inf for missing and loose arcs | loose arcs | ends (n_states) ]
   int64_t loose() const { return n_states * lanes; }
   int64_t ends() const { return loose() + n_loose; }
   int64_t n_scores() const { return ends() + n_states; }
@@ -39,7 +39,7 @@ struct AutomatonView {
 template <class R>
 struct PathsView {
   using Real = R;
-  static constexpr size_t n_cliques = 1;  // expected numbers of n-grams of every example (n_examples, n_grams)
+  static constexpr size_t n_cliques = 1;  // expected counts of n-grams (n_examples, n_grams)
   const AutomatonView* automaton;
   const R* weights;  // [ node | label features, as for forests without edges | n-grams | scores of arcs ]
 };
@@ -47,12 +47,12 @@ struct PathsView {
 INLINE int32_t next_state(const AutomatonView& m, int32_t s, int64_t label) {
   return m.arcs[s * int64_t(m.n_labels) + label];
 }
-// Of a row of `fired`: the place of its score, -1 if there is no such arc.
+// Index of the score of a row of `fired`, -1 if there is no such arc.
 INLINE int64_t score_place(const AutomatonView& m, int64_t row) {
   return row < m.n_arcs() ? m.places[row] : m.ends() + (row - m.n_arcs());
 }
 
-// Where n-grams begin in weights; eta and gradients have the parts up to the scores of arcs.
+// Offset of n-grams in the weights. Eta and gradients have the same layout, without the scores of arcs.
 inline int64_t first_gram(const Sizes& s) { return s.node_size() + padded(s.n_label_features); }
 inline Layout automaton_layout(const BatchView& b) {
   const int64_t size = b.node_size();
@@ -69,7 +69,7 @@ INLINE R score_of_row(const AutomatonView& m, const R* grams, int64_t row) {
 
 // ---- labellings ---------------------------------------------------------------------------------------------------------
 
-// visit(row of `fired`, place of its score, t) for every arc of a path and its end (t is the length); false if there is no path
+// visit(row of `fired`, index of its score, t) for every arc of a path and its end (t = n); false if there is no path
 template <class Label, class Visit>
 INLINE bool along(const AutomatonView& m, const Label* labels, int64_t n, Visit visit) {
   int32_t s = m.start;
@@ -79,13 +79,13 @@ INLINE bool along(const AutomatonView& m, const Label* labels, int64_t n, Visit 
     visit(row, m.places[row], t);
     s = m.arcs[row];
   }
-  if (!n) return true;  // an example without nodes has one labelling, which is always possible
+  if (!n) return true;  // an example without nodes has one labelling, which is always allowed
   if (!m.accepting[s]) return false;
   visit(m.n_arcs() + s, m.ends() + s, n);
   return true;
 }
 
-// add(number of an n-gram, value): those that one labelling fires and the other does not, at the same place
+// add(number of an n-gram, value) for the n-grams that only one of two labellings fires at a node
 template <class Label, class Other, class Add>
 INLINE void gram_differences(const AutomatonView& m, const Label* from, const Other* to, int64_t n, Add add) {
   int32_t s = m.start, r = m.start;
@@ -94,15 +94,15 @@ INLINE void gram_differences(const AutomatonView& m, const Label* from, const Ot
   };
   for (int64_t t = 0; t <= n; t++) {
     const bool inside = t < n;
-    const int64_t one = inside ? s * int64_t(m.n_labels) + from[t] : m.n_arcs() + s;
-    const int64_t other = inside ? r * int64_t(m.n_labels) + to[t] : m.n_arcs() + r;
-    if (one != other && n) {
-      fire(one, 1);
-      fire(other, -1);
+    const int64_t from_row = inside ? s * int64_t(m.n_labels) + from[t] : m.n_arcs() + s;
+    const int64_t to_row = inside ? r * int64_t(m.n_labels) + to[t] : m.n_arcs() + r;
+    if (from_row != to_row && n) {
+      fire(from_row, 1);
+      fire(to_row, -1);
     }
     if (!inside) break;
-    s = m.arcs[one];
-    r = m.arcs[other];
+    s = m.arcs[from_row];
+    r = m.arcs[to_row];
   }
 }
 
@@ -120,13 +120,13 @@ INLINE void path_differences(const BatchView& b, const AutomatonView& m, int64_t
 template <class R>
 struct Paths {
   Workspace<R> nodes;     // scores of nodes
-  std::vector<R> behind;  // (n + 1, n_states) what lies behind a state at a node
-  std::vector<R> row;     // (lanes) what lies behind the arcs of a group
+  std::vector<R> behind;  // (n + 1, n_states) value of all paths from a state at a node to the end
+  std::vector<R> row;     // (lanes) values behind the arcs of a group
   std::vector<double> shares, reached, next;
   int64_t begin = 0, n = 0;
 };
 
-// Turns to an example: scores of its nodes, with costs.
+// Computes the scores of the nodes of an example, with costs.
 template <class R>
 INLINE void visit_example(const BatchView& b, const AutomatonView& m, const Weights<R>& w, const R* cost, int64_t i,
                           Paths<R>& p) {
@@ -137,7 +137,7 @@ INLINE void visit_example(const BatchView& b, const AutomatonView& m, const Weig
   p.row.resize(b.lanes);
 }
 
-// Calls f(width) with the number of lanes as a constant where it is at most 32, and 0 for more.
+// Calls f with the number of lanes as a compile-time constant if it is at most 32, else with 0.
 template <class F>
 INLINE void with_lanes(int lanes, F f) {
   switch (lanes) {
@@ -163,7 +163,7 @@ INLINE double log_add(double x, double y) {
   return top > minus_infinity<double> ? top + std::log1p(std::exp(std::min(x, y) - top)) : top;
 }
 
-// What a semiring is: `zero`; `joined(node, behind)` of a label; `of_row` over the arcs of a state; `with_loose`.
+// A semiring has `zero`, `joined(node, behind)` for a label, `of_row` for the arcs of a state, and `with_loose`.
 template <class R>
 struct MaxOverPaths {
   static constexpr R zero = minus_infinity<R>;
@@ -193,7 +193,7 @@ struct ScaledSumOverPaths {
   INLINED static double with_loose(double sum, double score, double row) { return sum + score * row; }
 };
 
-// The row of a group: what lies behind each label, at a node with these scores.
+// Row of a group: the value behind each label, at a node with these scores.
 template <class Semiring, class R>
 INLINE void group_row(const AutomatonView& m, int64_t g, const R* node, const R* behind, R* row) {
   const int32_t* targets = m.targets + g * m.lanes;
@@ -220,8 +220,8 @@ INLINE void step_back(const AutomatonView& m, const R* scores, const R* node, co
     }
 }
 
-// Fills `behind` with the best score of what follows; where only differences matter (`Shifted`) large numbers are kept small,
-// or float32 would lose them on a long way.
+// Fills `behind` with best scores. If only differences matter (`Shifted`), large values are subtracted, or float32 would lose
+// digits in long chains.
 template <bool Shifted, class R>
 INLINE void max_back(const AutomatonView& m, const R* scores, Paths<R>& p) {
   std::copy_n(scores + m.ends(), m.n_states, p.behind.data() + p.n * m.n_states);
@@ -248,7 +248,7 @@ INLINE void best_walk(const AutomatonView& m, const R* scores, const Paths<R>& p
       const int64_t row = s * int64_t(m.n_labels) + a;
       if (m.arcs[row] < 0) continue;
       const R value = scores[m.places[row]] + node[a] + behind[m.arcs[row]];
-      if (best < 0 || value > top) best = a, top = value;  // numbers that are none choose the first arc
+      if (best < 0 || value > top) best = a, top = value;  // with NaN, the first arc
     }
     labels[t] = std::max(best, 0);
     if (best >= 0) s = next_state(m, s, best);
@@ -268,22 +268,22 @@ INLINE double path_score(const AutomatonView& m, const R* scores, const Paths<R>
 
 // ---- sums -----------------------------------------------------------------------------------------------------------------
 
-// Sums in double precision. Scaled probabilities are used where none of them comes near underflow: each factor of a product is
-// 0 or at least 1e-100. Otherwise an example is summed with logarithms. (A path may be far behind at a node and yet be the only
-// one in the end, by a rule; so what underflows could be all.)
+// Sums in double precision. Scaled probabilities are used if none comes near underflow: each factor of a product is 0 or at
+// least 1e-100. Otherwise an example is summed with logarithms. (Because of rules, a path with a low score at one node may be
+// the only one that can be completed; so the terms that underflow may be all of the sum.)
 constexpr double least_factor = 1e-100, most_spread = 230;  // log(1e100)
-constexpr double least_share = 1e-18;  // of a state: what is below is lost in the rounding of the sums
+constexpr double least_share = 1e-18;                       // of a state: smaller than the rounding errors of the sums
 
 struct PathSums {
   Paths<double> paths;
   const double* scores = nullptr;
   std::vector<double> factors, powers;  // exponentials of the scores of arcs, and of nodes (n, lanes)
-  std::vector<double> scales;           // (n) by what the numbers at a node were divided
-  double shift = 0, end_shift = 0;      // what was taken out of the scores of arcs and of ends
+  std::vector<double> scales;           // (n) divisors of the values at a node
+  double shift = 0, end_shift = 0;      // subtracted from the scores of arcs and of ends
   bool may_scale = false, is_scaled = false;
 };
 
-// Range of the finite numbers, and the largest of them.
+// Whether the range of the finite numbers is at most `most_spread`; `top` is the largest.
 INLINE bool narrow(const double* x, int64_t n, double* top) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (int64_t k = 0; k < n; k++)
@@ -308,7 +308,7 @@ INLINE void set_scores(const AutomatonView& m, const double* scores, PathSums& s
   exponentials(m.ends(), m.n_scores(), s.end_shift);
 }
 
-// Tries scaled probabilities; false if a factor is too small.
+// Sums scaled probabilities; false if a factor is too small.
 INLINE bool scaled_back(const AutomatonView& m, PathSums& s, double* total) {
   Paths<double>& p = s.paths;
   s.powers.resize(std::max(s.powers.size(), size_t(p.n) * m.lanes));
@@ -371,8 +371,8 @@ inline double sum_back(const AutomatonView& m, PathSums& s) {
   return p.behind[m.start];
 }
 
-// Probabilities of the arcs of a state that has the probability `reached`, given the row of its group: those of labels in
-// `shares` (lanes), which are added to `of_group`, and those of loose arcs behind them.
+// Probabilities of the arcs of a state with probability `reached`, given the row of its group: `shares` gets those of labels
+// (lanes), which are also added to `of_group`, then those of loose arcs.
 INLINE void spread_state(const AutomatonView& m, const PathSums& s, int64_t t, int64_t state, double reached,
                          const double* row, double* shares, double* of_group) {
   const int64_t first = m.loose_offsets[state], n_loose = m.loose_offsets[state + 1] - first;
@@ -407,7 +407,7 @@ INLINE void spread_state(const AutomatonView& m, const PathSums& s, int64_t t, i
     std::fill(shares, shares + m.lanes + n_loose, 0.0);
     return;
   }
-  // divided by their sum: beside a large score the logarithm of a sum would drown
+  // divided by their sum, since next to a large score its logarithm would be rounded away
   V<double> sum = {};
   for (int a = 0; a < m.lanes; a += width<double>) {
     const V<double> x = exp_negative(load(scores + a) + load(row + a) - top);
@@ -432,8 +432,8 @@ INLINE void sum_row(const AutomatonView& m, PathSums& s, int64_t t, int64_t g) {
   else group_row<LogSumOverPaths>(m, g, p.nodes.scores.data() + t * m.lanes, behind, p.row.data());
 }
 
-// Probabilities from the first node on, after sum_back. on_state(t, state, p) gets those of its arcs, (lanes) and then the loose
-// ones; on_end(state, p) that of ending there; on_node(t, p) those of labels (lanes).
+// Probabilities from the first node on, after sum_back. on_state(t, state, p) gets those of its arcs (lanes), then of its
+// loose arcs; on_end(state, p) that of ending in a state; on_node(t, p) those of labels (lanes).
 template <class OnState, class OnEnd, class OnNode>
 INLINE void spread_forward(const AutomatonView& m, PathSums& s, OnState on_state, OnEnd on_end, OnNode on_node) {
   Paths<double>& p = s.paths;
@@ -478,7 +478,7 @@ INLINE void spread_forward(const AutomatonView& m, PathSums& s, OnState on_state
     if (p.reached[k] > 0) on_end(k, p.reached[k]);
 }
 
-// counts += weight * p, for the arcs of a state; laid out as scores are
+// counts += weight * p for the arcs of a state, in the layout of scores
 INLINE void count_arcs(const AutomatonView& m, int64_t state, const double* p, double weight, double* counts) {
   double* row = counts + state * m.lanes;
   with_lanes(m.lanes, [&](auto lanes) INLINED {
@@ -489,7 +489,7 @@ INLINE void count_arcs(const AutomatonView& m, int64_t state, const double* p, d
     counts[m.loose() + k] += weight * p[m.lanes + k - m.loose_offsets[state]];
 }
 
-// grams += what arcs and ends with these counts fire
+// grams += counts of n-grams, given counts of arcs and ends
 INLINE void fire_counts(const AutomatonView& m, const double* counts, double* grams) {
   for (int64_t row = 0; row < m.n_arcs() + m.n_states; row++) {
     const int64_t place = score_place(m, row);
@@ -498,7 +498,7 @@ INLINE void fire_counts(const AutomatonView& m, const double* counts, double* gr
   }
 }
 
-// ---- the functions of automaton.cpp -----------------------------------------------------------------------------------------
+// ---- functions of automaton.cpp ---------------------------------------------------------------------------------------------
 
 template <class R>
 void automaton_scores(const AutomatonView& m, const R* grams, R* scores);
@@ -507,10 +507,10 @@ void marginals(const BatchView& b, const PathsView<double>& paths, const double*
                double* values, double* node, const Cliques<PathsView<double>>& cliques);
 void sample(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* uniforms,
             int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
-// the gradient is laid out as [ node | label features | n-grams ]
+// the gradient has the layout [ node | label features | n-grams ]
 void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
                 int64_t first, int64_t last, double* values, double* costs, double* gradient);
-// Of every example the first node that no path reaches, the last one if none may end there, or -1. Reads no weights.
+// For every example the first node that no path reaches, the last node if no path can end there, or -1. Weights are not read.
 void find_impossible(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, int64_t* nodes);
 
 }  // namespace maxendnet

@@ -1,4 +1,4 @@
-// Choices: scores of nodes for the labels that they may have, and the sum of features by which gradients are made.
+// Choices: node scores of allowed labels, and sums of features for gradients.
 #include "recursions/choice.hpp"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 
 namespace maxendnet {
 
-// Best score of a labelling with label a at node t: belief of the node plus the best of all that lies beyond its parent.
+// Best score of a labelling with label a at node t: the belief of the node plus the best score outside its subtree.
 void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out) {
   using R = double;
   Workspace<R> work;
@@ -15,13 +15,13 @@ void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t
     R *beliefs = work.scores.data(), *results = work.results.data();
     MaxPlus<R, true> semiring{b, w.matrix, work.matrices.data(), work.messages.data()};
     up(b, begin, end, beliefs, semiring);
-    double other_trees = 0;  // the best score of the forest, to which every tree adds its own
+    double total = 0;  // best score of the forest
     for (int64_t k = begin; k < end; k++) {
       const int64_t t = b.order[k], p = b.parent[t], local = t - begin;
       const R* belief = beliefs + local * b.lanes;
       R* result = results + local * b.lanes;
       if (p < 0) {
-        other_trees += lane_max(belief, b.lanes);
+        total += lane_max(belief, b.lanes);
         for (int a = 0; a < b.lanes; a++) result[a] = belief[a];
         continue;
       }
@@ -34,8 +34,8 @@ void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t
     }
     for (int64_t t = begin; t < end; t++) {
       const R* result = results + (t - begin) * b.lanes;
-      const double tree = lane_max(result, b.lanes);  // every node of a tree sees the best score of that tree
-      for (int a = 0; a < b.n_labels; a++) out[t * b.n_labels + a] = result[a] + (other_trees - tree);
+      const double tree = lane_max(result, b.lanes);  // best score of the tree, the same for all of its nodes
+      for (int a = 0; a < b.n_labels; a++) out[t * b.n_labels + a] = result[a] + (total - tree);
     }
   }
 }
@@ -89,7 +89,7 @@ void sample(const BatchView& b, const ForestView<double>& forest, const double* 
     prepare<double>(b, w, cost, begin, end, s.work);
     sum_in_mode(b, forest.mode, begin, end, s, before);
     for (int64_t draw = 0; draw < n_draws; draw++)
-      label_down(b, s.shared(), s.own(), (s.mode == scaled ? ones : zeros).data(), begin, end,
+      label_down(b, s.shared(), s.per_edge(), (s.mode == scaled ? ones : zeros).data(), begin, end,
                  labels + draw * b.n_nodes + begin, [&](int64_t t, const double* row) INLINED {
                    const double* belief = s.work.scores.data() + (t - begin) * b.lanes;
                    if (s.mode == logarithmic) conditional(row, belief, n, chance.data());
@@ -102,8 +102,8 @@ void sample(const BatchView& b, const ForestView<double>& forest, const double* 
 
 namespace {
 
-// One of the k best ways to label a subtree, given the label of its root: which way of the node's earlier children
-// it extends, and which label and way it takes at the child joined last.
+// One of the k best labellings of a subtree, given the label of its root: which one of the node's earlier children it
+// extends, and the label and the labelling of the child that was joined last.
 struct Way {
   double score;
   int32_t earlier, child_label, child_way;
@@ -111,20 +111,20 @@ struct Way {
 
 }  // namespace
 
-// The k best labellings: every node keeps, for each label, its k best ways; a child is joined to its parent by taking
-// the k best sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
+// The k best labellings: every node has the k best ways for each label; a child is joined to its parent by the k best
+// sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
 void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t first, int64_t last, double* values,
          int32_t* labels, const Pause& pause) {
   Workspace<double> work;
   const Weights<double> w(forest.weights, b);
   const int n = b.n_labels;
-  // by node and label: ways of the node so far; and, for a node that is no root, ways of its parent after joining it
+  // by node and label: ways of the node so far; and, except for roots, ways of its parent after the node was joined
   std::vector<std::vector<std::vector<Way>>> current, joined;
   std::vector<int64_t> roots;
-  // about ten milliseconds; the list of a message is sorted, hence a constant for its logarithm
+  // about ten milliseconds between pauses; the constant includes the logarithm for sorting
   const int64_t nodes_between_pauses = std::max<int64_t>(1, int64_t(2e5 / (double(n) * n * k)));
   auto better = [](const Way& u, const Way& v) { return u.score > v.score; };
-  // the k best sums u + v, u from `left`, v from `right`, both sorted: only pairs with (i + 1)(j + 1) <= k can be among them
+  // the k best sums of elements of two sorted lists; only pairs with (i + 1)(j + 1) <= k can be among them
   auto join = [&](const std::vector<Way>& left, const std::vector<Way>& right, auto make) {
     std::vector<Way> sums;
     for (size_t i = 0; i < left.size(); i++)
@@ -171,7 +171,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
       }
       joined[local] = above;
     }
-    // Trees of a forest are joined one after the other by the same rule; `combined[r]` are the ways up to tree r.
+    // the trees of a forest are joined in the same way; `combined[r]` has the ways of trees 0 to r
     std::vector<std::vector<Way>> combined;
     for (size_t r = 0; r < roots.size(); r++) {
       std::vector<Way> tree;
@@ -204,7 +204,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
         way[roots[r]] = chosen.child_way;
         entry = chosen.earlier;
       }
-      // children were joined in descending slots; `way` of the parent is unwound from the child joined last
+      // children were joined in descending slots; the way of the parent is unwound from the child joined last
       for (int64_t slot = begin; slot < end; slot++) {
         const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
         if (p < 0) continue;

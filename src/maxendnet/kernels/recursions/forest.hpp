@@ -1,8 +1,8 @@
-// Scores, and the recursions of forests. A chain is the forest whose node t has parent t - 1, an isolated node is a root
-// without children: one routine serves all. Leaves to roots (`up`) collects messages, over a semiring: max-plus is here,
-// sums are in sum_product.hpp. Roots to leaves reads results: labels (`label_down`) or marginals.
+// Scores and recursions of forests. A chain is a forest in which node t has parent t - 1; an isolated node is a root
+// without children. The pass from leaves to roots (`up`) sends messages over a semiring: max-plus is here, sums are in
+// sum_product.hpp. The pass from roots to leaves finds labels (`label_down`) or marginals.
 //
-// No back-pointers: on the way down the best child label is recomputed from one row, which is cheaper than storing it.
+// There are no back-pointers: on the way down the best child label is recomputed from one row, which is cheaper.
 #pragma once
 #include <algorithm>
 
@@ -14,11 +14,11 @@ namespace maxendnet {
 template <class R>
 struct Workspace {
   int64_t n = 0;
-  Rows<R> scores;    // (n, lanes) node scores; the up pass turns them into beliefs
-  Rows<R> messages;  // (n, lanes) what a node told its parent, indexed by the parent's label
+  Rows<R> scores;    // (n, lanes) node scores; the up pass replaces them by beliefs
+  Rows<R> messages;  // (n, lanes) message of a node to its parent, indexed by the parent's label
   Rows<R> ratios;    // (n, lanes) marginal of the parent divided by the message
   Rows<R> results;   // (n, lanes) marginals or max-marginals
-  Rows<R> matrices;  // (n, 2, n_labels, lanes) own matrix of every edge; only with edge features
+  Rows<R> matrices;  // (n, 2, n_labels, lanes) matrix of every edge; only with edge features
   Rows<R> zeros;     // (lanes)
   std::vector<int32_t> labels;
 
@@ -41,9 +41,9 @@ struct EdgeMatrix {
 };
 
 template <class R>
-INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* own, int64_t t, int64_t local) {
+INLINE EdgeMatrix<R> edge_matrix(const BatchView& b, const R* shared, const R* per_edge, int64_t t, int64_t local) {
   const int64_t size = b.matrix_size(), kind = b.edge_kind(t);
-  const R* pair = b.n_edge_features ? own + local * 2 * size : shared + (kind & ~int64_t(1)) * size;
+  const R* pair = b.n_edge_features ? per_edge + local * 2 * size : shared + (kind & ~int64_t(1)) * size;
   return {pair + (kind & 1) * size, pair + (1 - (kind & 1)) * size};
 }
 
@@ -59,7 +59,7 @@ INLINE void score_lanes(int a0, bool ones, const BatchView& b, const Weights<R>&
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
 }
 
-// The same where only some pairs have weights.
+// The same if only some pairs have weights.
 template <class R>
 INLINE void score_seen(const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
   std::fill(out, out + b.lanes, R(0));
@@ -70,7 +70,7 @@ INLINE void score_seen(const BatchView& b, const Weights<R>& w, int64_t t, R* ou
   }
 }
 
-// Node scores of one example, without forbidden labels: they and the padding get -inf in `forbid`.
+// Node scores of one example. `forbid` sets the scores of forbidden labels and of the padding to -inf.
 template <class R>
 INLINE void score_nodes(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, R* scores) {
   for (int64_t t = begin; t < end; t++) {
@@ -98,13 +98,13 @@ INLINE void forbid(const BatchView& b, int64_t begin, int64_t end, R* scores) {
   }
 }
 
-// With edge features every edge has a matrix of its own: transitions of its type plus features times their weights.
+// With edge features every edge has its own matrix: transitions of its type plus features times their weights.
 template <class R>
-INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, int64_t end, R* own) {
+INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, int64_t end, R* per_edge) {
   const int64_t pair = 2 * b.matrix_size();
   for (int64_t t = begin; t < end; t++) {
     if (b.parent[t] < 0) continue;
-    R* out = own + (t - begin) * pair;
+    R* out = per_edge + (t - begin) * pair;
     const R* transitions = shared + int64_t(b.edge_type[t]) * pair;
     for (int64_t k = 0; k < pair; k++) out[k] = transitions[k];
     for (int f = 0; f < b.n_edge_features; f++) {
@@ -116,7 +116,7 @@ INLINE void build_matrices(const BatchView& b, const R* shared, int64_t begin, i
   }
 }
 
-// Scores of one example, with its costs if there are some, and the matrices of its edges: ready for a recursion.
+// Computes the scores of one example, with costs unless null, and the matrices of its edges.
 template <class R>
 INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int64_t begin, int64_t end,
                     Workspace<R>& work) {
@@ -129,34 +129,34 @@ INLINE void prepare(const BatchView& b, const Weights<R>& w, const R* cost, int6
   if (b.n_edge_features) build_matrices(b, w.matrix, begin, end, work.matrices.data());
 }
 
-// Score of a labelling of nodes [begin, end), given the node scores before the up pass has changed them. Scores, own
-// matrices and labels begin at node `origin`.
+// Score of a labelling of nodes [begin, end), given the node scores before the up pass. Scores, matrices of edges and
+// labels begin at node `origin`.
 template <class R, class Label>
-INLINE double score_of(const BatchView& b, const R* shared, const R* own, int64_t origin, int64_t begin, int64_t end,
-                       const R* scores, const Label* labels) {
+INLINE double score_of(const BatchView& b, const R* shared, const R* per_edge, int64_t origin, int64_t begin,
+                       int64_t end, const R* scores, const Label* labels) {
   double total = 0;
   for (int64_t t = begin; t < end; t++) {
     const int64_t label = labels[t - origin];
     total += double(scores[(t - origin) * b.lanes + label]);
     if (b.parent[t] >= 0)
-      total += double(edge_matrix(b, shared, own, t, t - origin)
+      total += double(edge_matrix(b, shared, per_edge, t, t - origin)
                           .by_parent[int64_t(labels[b.parent[t] - origin]) * b.lanes + label]);
   }
   return total;
 }
 
-// Two examples at a time: at every node a recursion waits for the node before it, and work on another example fills the
-// wait. Two examples are a forest like any other, once their nodes are visited in turn. The batch that is returned has
-// such an order for examples [first, last): the first with the second, the third with the fourth, and so on.
+// Interleaves pairs of examples: at every node a recursion depends on the previous node, and work on a second example
+// hides this latency. Two examples are a forest whose nodes are visited alternately. The returned batch has this order for
+// examples [first, last): the first with the second, the third with the fourth, and so on.
 INLINE BatchView in_pairs(BatchView b, int64_t first, int64_t last, std::vector<int32_t>& order) {
   const int64_t begin = b.offsets[first];
   order.resize(b.offsets[last] - begin);
   int32_t* out = order.data();
   for (int64_t i = first; i < last; i += 2) {
-    const int32_t *one = b.order + b.offsets[i], *other = b.order + b.offsets[i + 1], *middle = other;
+    const int32_t *left = b.order + b.offsets[i], *right = b.order + b.offsets[i + 1], *middle = right;
     const int32_t* end = b.order + b.offsets[std::min(i + 2, last)];
-    while (one < middle && other < end) *out++ = *one++, *out++ = *other++;
-    out = std::copy(other, end, std::copy(one, middle, out));
+    while (left < middle && right < end) *out++ = *left++, *out++ = *right++;
+    out = std::copy(right, end, std::copy(left, middle, out));
   }
   b.order = order.data() - begin;
   return b;
@@ -164,8 +164,8 @@ INLINE BatchView in_pairs(BatchView b, int64_t first, int64_t last, std::vector<
 
 // ---- recursions -----------------------------------------------------------------------------------------------------
 
-// Node scores become beliefs: own score and all below, joined. `root(t, belief)` and `join(t, local, belief, above)`, which
-// sends the message of node t to the belief of its parent, are the semiring's.
+// Replaces node scores by beliefs: the score of a node joined with its subtree. The semiring has `root(t, belief)` and
+// `join(t, local, belief, above)`, which sends the message of node t to the belief of its parent.
 template <class R, class Semiring>
 INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semiring& s) {
   for (int64_t k = end - 1; k >= begin; k--) {
@@ -176,15 +176,15 @@ INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semir
   }
 }
 
-// Labels from the roots down: `pick(t, row)` chooses one, where `row` belongs to the label of the parent in the matrix of
-// the edge, or is that of roots.
+// Labels from the roots down: `pick(t, row)` chooses a label, where `row` is the row of the parent's label in the matrix of
+// the edge, or `root`.
 template <class R, class Pick>
-INLINE void label_down(const BatchView& b, const R* shared, const R* own, const R* root, int64_t begin, int64_t end,
-                       int32_t* labels, Pick pick) {
+INLINE void label_down(const BatchView& b, const R* shared, const R* per_edge, const R* root, int64_t begin,
+                       int64_t end, int32_t* labels, Pick pick) {
   for (int64_t k = begin; k < end; k++) {
     const int64_t t = b.order[k], p = b.parent[t];
     const R* row = root;
-    if (p >= 0) row = edge_matrix(b, shared, own, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
+    if (p >= 0) row = edge_matrix(b, shared, per_edge, t, t - begin).by_parent + int64_t(labels[p - begin]) * b.lanes;
     labels[t - begin] = pick(t, row);
   }
 }
@@ -207,32 +207,32 @@ INLINE void max_lanes(int a0, const R* matrix, const R* belief, int n_labels, in
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, best[a]);
 }
 
-// The first lane at which `value(a)`, a register that begins at lane a, is `top`.
+// First lane with value `top`, where `value(a)` is the register that begins at lane a.
 template <class R, class Value>
 INLINE int32_t first_lane(int lanes, R top, Value value) {
   if (lanes == 32)  // unrolled
     return first_bit(lanes_where<R>(32, [&](int a) INLINED { return value(a) == spread(top); }) | 1u << 31);
   for (int a0 = 0; a0 < lanes; a0 += 32) {
-    const uint32_t found =
+    const uint32_t bits =
         lanes_where<R>(std::min(32, lanes - a0), [&](int a) INLINED { return value(a0 + a) == spread(top); });
-    if (found) return a0 + first_bit(found);
+    if (bits) return a0 + first_bit(bits);
   }
   return 0;
 }
 
-// Without kept messages they are all in one row.
+// Max-plus semiring. Unless messages are kept, they share one row.
 template <class R, bool KeepMessages>
 struct MaxPlus {
   const BatchView& b;
-  const R *shared, *own;
+  const R *shared, *per_edge;
   R* messages;
 
   INLINED void root(int64_t, const R*) {}
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + (KeepMessages ? local * b.lanes : 0);
-    const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
+    const R* matrix = edge_matrix(b, shared, per_edge, t, local).by_child;
     FOR_LANES(max_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
-    // Without kept messages only differences between labels matter: keep sums small, or float32 loses them on a long way.
+    // unless messages are kept, only differences matter: subtract large values, or float32 loses digits in long chains
     if (!KeepMessages && std::fabs(message[0]) > 512) {
       const R top = lane_max(message, b.lanes);
       for (int a = 0; a < b.lanes && std::isfinite(top); a++) message[a] -= top;
@@ -241,7 +241,7 @@ struct MaxPlus {
   }
 };
 
-// The largest u + v. Lanes beyond n may hold anything but NaN in u, and hold -inf in v.
+// The largest u + v. Beyond lane n, u may have any value except NaN, and v is -inf.
 template <class R>
 INLINE R row_max(const R* u, const R* v, int n) {
   V<R> top = load(u) + load(v);
@@ -249,7 +249,7 @@ INLINE R row_max(const R* u, const R* v, int n) {
   return lane_max(top);
 }
 
-// The first index at which u + v is largest.
+// First index of the largest u + v.
 template <class R>
 INLINE int32_t best_label(const R* u, const R* v, int lanes) {
   return first_lane<R>(lanes, row_max(u, v, lanes), [&](int a) INLINED { return load(u + a) + load(v + a); });
@@ -259,11 +259,11 @@ INLINE int32_t best_label(const R* u, const R* v, int lanes) {
 template <class R>
 INLINE void best_labelling(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work,
                            int32_t* labels) {
-  R *beliefs = work.scores.data(), *own = work.matrices.data();
-  MaxPlus<R, false> semiring{b, w.matrix, own, work.messages.data()};
+  R *beliefs = work.scores.data(), *per_edge = work.matrices.data();
+  MaxPlus<R, false> semiring{b, w.matrix, per_edge, work.messages.data()};
   up(b, begin, end, beliefs, semiring);
-  // scores that are no numbers equal nothing, and the padding would be found
-  label_down(b, w.matrix, own, work.zeros.data(), begin, end, labels, [&](int64_t t, const R* row) INLINED {
+  // with NaN scores no lane is equal to the maximum, and the index may be in the padding
+  label_down(b, w.matrix, per_edge, work.zeros.data(), begin, end, labels, [&](int64_t t, const R* row) INLINED {
     return std::min(best_label(row, beliefs + (t - begin) * b.lanes, b.lanes), b.n_labels - 1);
   });
 }

@@ -1,5 +1,5 @@
 // Variable elimination: one recursion over two semirings. A node is summed (or maximised) out of a table over its labels and
-// those of its neighbours that are still there; what is left is a message to the first of these that goes next.
+// those of its remaining neighbours; the result is a message to the neighbour that is eliminated next.
 #include "recursions/graph.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 // ---- semirings --------------------------------------------------------------------------------------------------------
 
 struct Maximum {
-  static constexpr double nothing = minus_infinity<double>;
+  static constexpr double zero = minus_infinity<double>;
   static double plus(double x, double y) { return std::max(x, y); }
   // out[j] = max over a of table[a, j]
   static void reduce(const double* table, int n, int64_t m, double* out) {
@@ -23,7 +23,7 @@ struct Maximum {
 };
 
 struct LogSum {
-  static constexpr double nothing = 0;
+  static constexpr double zero = 0;
   static double plus(double x, double y) { return x + y; }
   static void reduce(const double* table, int n, int64_t m, double* out) {
     Maximum::reduce(table, n, m, out);
@@ -44,11 +44,12 @@ struct LogSum {
 
 // ---- tables -----------------------------------------------------------------------------------------------------------
 
-// Calls f(place in the table, step, n) for runs along which the place in a smaller table moves by `step`: the smaller table
-// has the strides `strides` along the axes of the larger one, 0 where it does not have the axis.
+// Calls f(index in a large table, index in a small table, step, n) for runs of n consecutive entries of the large table,
+// along which the index in the small table increases by `step`. The small table has the strides `strides` along the axes of
+// the large one, 0 for axes that it does not have.
 template <class F>
 void walk(const std::vector<int>& sizes, const std::vector<int64_t>& strides, F f) {
-  // neighbouring axes along which both tables are walked evenly are one
+  // merge neighbouring axes along which both tables are contiguous
   std::vector<int64_t> n, step;
   for (size_t k = 0; k < sizes.size(); k++) {
     if (sizes[k] == 1) continue;
@@ -102,19 +103,19 @@ void gather(const double* table, const std::vector<int>& sizes, double* out, con
 struct Elimination {
   struct Link {
     int64_t edge;
-    int other;
-    bool first;  // whether the node that goes is the user's first one
+    int neighbour;
+    bool first;  // whether the eliminated node is the user's first node
   };
-  // Places count from 0 in the order of elimination; nodes are named by their place.
+  // Nodes are identified by their position in the elimination order.
   struct Step {
     int node;
-    std::vector<int> labels;       // that are allowed
-    std::vector<Link> links;       // edges to nodes that go later
-    std::vector<int> scope;        // nodes that its message is about, in the order in which they go
-    std::vector<int> children;     // nodes whose messages it gets
+    std::vector<int> labels;       // allowed labels
+    std::vector<Link> links;       // edges to nodes that are eliminated later
+    std::vector<int> scope;        // nodes of its message, in the order of elimination
+    std::vector<int> children;     // nodes that send it messages
     std::vector<int64_t> strides;  // of its message, along the axes of the table of its parent
     std::vector<double> message, down;
-    int64_t size = 1;  // of the message
+    int64_t size = 1;  // entries of the message
   };
 
   const GraphView& g;
@@ -149,7 +150,7 @@ struct Elimination {
       scopes[parent].insert(step.scope.begin() + 1, step.scope.end());
       steps[parent].children.push_back(k);
     }
-    for (Step& step : steps)  // all scopes are known now
+    for (Step& step : steps)
       for (const int c : step.children) {
         Step& child = steps[c];
         int64_t stride = child.size;
@@ -163,32 +164,32 @@ struct Elimination {
   }
 
   std::vector<int> sizes(const Step& step) const {
-    std::vector<int> found{int(step.labels.size())};
-    for (const int s : step.scope) found.push_back(int(steps[s].labels.size()));
-    return found;
+    std::vector<int> axes{int(step.labels.size())};
+    for (const int s : step.scope) axes.push_back(int(steps[s].labels.size()));
+    return axes;
   }
   // The edge between two nodes, null if there is none.
-  static const Link* link_to(const Step& step, int other) {
+  static const Link* link_to(const Step& step, int neighbour) {
     for (const Link& link : step.links)
-      if (link.other == other) return &link;
+      if (link.neighbour == neighbour) return &link;
     return nullptr;
   }
   double node_score(const Step& step, int a) const {
     return g.node_scores[(first_node + step.node) * g.n_labels + step.labels[a]];
   }
   double edge_score(const Step& step, const Link& link, int a, int b) const {
-    const int own = step.labels[a], other = steps[link.other].labels[b], L = g.n_labels;
+    const int label = step.labels[a], other_label = steps[link.neighbour].labels[b], L = g.n_labels;
     const double* matrix = g.matrices + int64_t(g.matrix[link.edge]) * L * L;
-    return link.first ? matrix[own * L + other] : matrix[other * L + own];
+    return link.first ? matrix[label * L + other_label] : matrix[other_label * L + label];
   }
 
-  // The table of a node: its score, those of its edges, and the messages to it.
+  // Fills the table of a node: its score, those of its edges, and the messages to it.
   void fill(const Step& step) {
     const int n = int(step.labels.size());
     table.resize(size_t(n) * step.size);
     row.resize(step.size);
     for (int a = 0; a < n; a++) {
-      // a sum of functions of one axis each: from the last axis on, everything so far once for each label
+      // a sum of functions of one axis each: from the last axis to the first, repeat the table for each label
       double* out = table.data() + a * step.size;
       out[0] = node_score(step, a);
       int64_t size = 1;
@@ -218,7 +219,7 @@ struct Elimination {
     return total;
   }
 
-  // Labels from the last node to the first: choose(scores of the labels of a node, how many) gives a place.
+  // Labels from the last node to the first: choose(scores of the allowed labels, their number, node) returns an index.
   template <class Choose>
   void backtrack(int32_t* labels, Choose choose) {
     std::vector<int> chosen(steps.size());
@@ -229,7 +230,7 @@ struct Elimination {
       scores.resize(n);
       for (int a = 0; a < n; a++) scores[a] = node_score(step, a);
       for (const Link& link : step.links)
-        for (int a = 0; a < n; a++) scores[a] += edge_score(step, link, a, chosen[link.other]);
+        for (int a = 0; a < n; a++) scores[a] += edge_score(step, link, a, chosen[link.neighbour]);
       for (const int c : step.children) {
         int64_t at = 0;
         for (size_t s = 0; s < step.scope.size(); s++) at += steps[c].strides[s + 1] * chosen[step.scope[s]];
@@ -240,8 +241,8 @@ struct Elimination {
     }
   }
 
-  // From the last node to the first the table of each with all that is beyond it; `visit(step)` finds it in `table`. For sums
-  // these are probabilities, for maxima the scores of the best labellings.
+  // From the last node to the first, completes `table` with the scores of all other nodes and calls `visit(step)`. The
+  // entries are probabilities for sums, and scores of the best labellings for maxima.
   template <class Semiring, class Visit>
   void backward(Visit visit) {
     constexpr bool sum = std::is_same_v<Semiring, LogSum>;
@@ -265,7 +266,7 @@ struct Elimination {
       const std::vector<int> axes = sizes(step);
       for (const int c : step.children) {
         Step& child = steps[c];
-        child.down.assign(child.size, Semiring::nothing);
+        child.down.assign(child.size, Semiring::zero);
         gather<Semiring>(table.data(), axes, child.down.data(), child.strides);
         for (int64_t j = 0; j < child.size; j++)
           child.down[j] = (sum ? std::log(child.down[j]) : child.down[j]) - child.message[j];
@@ -279,9 +280,9 @@ struct Elimination {
       for (size_t a = 0; a < step.labels.size(); a++) {
         folded.assign(table.begin() + a * step.size, table.begin() + (a + 1) * step.size);
         int64_t size = step.size;
-        for (size_t k = step.scope.size(); k-- > 0;) {  // the last axis is summed out, after its own marginal was taken
-          const Step& other = steps[step.scope[k]];
-          const int m = int(other.labels.size());
+        for (size_t k = step.scope.size(); k-- > 0;) {  // add the marginal of the last axis, then sum it out
+          const Step& neighbour = steps[step.scope[k]];
+          const int m = int(neighbour.labels.size());
           const Link* link = link_to(step, step.scope[k]);
           size /= m;
           double* out = edge && link ? edge + link->edge * L * L : nullptr;
@@ -290,8 +291,8 @@ struct Elimination {
             for (int b = 0; b < m; b++) {
               const double p = folded[j * m + b];
               if (out) {
-                const int own = step.labels[a], its = other.labels[b];
-                out[link->first ? own * L + its : its * L + own] += p;
+                const int label = step.labels[a], other_label = neighbour.labels[b];
+                out[link->first ? label * L + other_label : other_label * L + label] += p;
               }
               sum += p;
             }
@@ -316,8 +317,8 @@ template <class F>
 void each_exact(const GraphView& g, F f) {
   for (int64_t i = 0; i < g.n_examples; i++)
     if (g.exact[i]) {
-      Elimination one(g, i);
-      f(i, one);
+      Elimination elimination(g, i);
+      f(i, elimination);
     }
 }
 
@@ -325,12 +326,12 @@ int place_of_best(const double* scores, int n) { return int(std::max_element(sco
 
 // ---- orders -------------------------------------------------------------------------------------------------------------
 
-// Returns the entries of the largest table.
+// Returns the number of entries of the largest table.
 double least_fill(int n, std::vector<std::set<int>>& near, const int32_t* sizes, double max_table, int32_t* order) {
   std::vector<int64_t> fill(n, 0);
   std::vector<double> table(n, 0);
   std::vector<uint8_t> gone(n, 0);
-  const auto look = [&](int v) {
+  const auto update = [&](int v) {
     fill[v] = 0;
     table[v] = sizes[v];
     for (auto s = near[v].begin(); s != near[v].end(); s++) {
@@ -338,7 +339,7 @@ double least_fill(int n, std::vector<std::set<int>>& near, const int32_t* sizes,
       for (auto t = std::next(s); t != near[v].end(); t++) fill[v] += !near[*s].count(*t);
     }
   };
-  for (int v = 0; v < n; v++) look(v);
+  for (int v = 0; v < n; v++) update(v);
   double largest = 0;
   for (int k = 0; k < n; k++) {
     int best = -1;
@@ -358,7 +359,7 @@ double least_fill(int n, std::vector<std::set<int>>& near, const int32_t* sizes,
     }
     for (const int s : near[best]) changed.insert(near[s].begin(), near[s].end());
     near[best].clear();
-    for (const int v : changed) look(v);
+    for (const int v : changed) update(v);
   }
   return largest;
 }
@@ -369,18 +370,19 @@ void graph_orders(const int64_t* offsets, const int64_t* edge_offsets, const int
                   double max_table, int64_t n_examples, int32_t* order, double* largest) {
   for (int64_t i = 0; i < n_examples; i++) {
     const int64_t begin = offsets[i], n = offsets[i + 1] - begin, m = edge_offsets[i + 1] - edge_offsets[i];
-    const int32_t* own = edges + 2 * edge_offsets[i];
-    // most often the example before has the same graph
+    const int32_t* here = edges + 2 * edge_offsets[i];
+    // often the previous example has the same graph
     if (i && n == begin - offsets[i - 1] && m == edge_offsets[i] - edge_offsets[i - 1] &&
-        std::equal(own, own + 2 * m, own - 2 * m) && std::equal(sizes + begin, sizes + begin + n, sizes + begin - n)) {
+        std::equal(here, here + 2 * m, here - 2 * m) &&
+        std::equal(sizes + begin, sizes + begin + n, sizes + begin - n)) {
       std::copy(order + begin - n, order + begin, order + begin);
       largest[i] = largest[i - 1];
       continue;
     }
     std::vector<std::set<int>> near(n);
     for (int64_t e = 0; e < m; e++) {
-      near[own[2 * e]].insert(own[2 * e + 1]);
-      near[own[2 * e + 1]].insert(own[2 * e]);
+      near[here[2 * e]].insert(here[2 * e + 1]);
+      near[here[2 * e + 1]].insert(here[2 * e]);
     }
     for (int64_t t = 0; t < n; t++) order[begin + t] = int32_t(t);
     largest[i] = least_fill(int(n), near, sizes + begin, max_table, order + begin);
@@ -388,36 +390,36 @@ void graph_orders(const int64_t* offsets, const int64_t* edge_offsets, const int
 }
 
 void graph_maximum(const GraphView& g, double* values, int32_t* labels) {
-  each_exact(g, [&](int64_t i, Elimination& one) {
-    values[i] = one.forward<Maximum>();
-    one.backtrack(labels, [](const double* scores, int n, int) { return place_of_best(scores, n); });
+  each_exact(g, [&](int64_t i, Elimination& e) {
+    values[i] = e.forward<Maximum>();
+    e.backtrack(labels, [](const double* scores, int n, int) { return place_of_best(scores, n); });
   });
 }
 
 void graph_logsum(const GraphView& g, double* values, double* node, double* edge) {
-  each_exact(g, [&](int64_t i, Elimination& one) {
-    values[i] = one.forward<LogSum>();
-    if (node) one.marginals(node, edge);
+  each_exact(g, [&](int64_t i, Elimination& e) {
+    values[i] = e.forward<LogSum>();
+    if (node) e.marginals(node, edge);
   });
 }
 
 void graph_max_marginals(const GraphView& g, double* out) {
-  each_exact(g, [&](int64_t, Elimination& one) {
-    one.forward<Maximum>();
-    one.max_marginals(out);
+  each_exact(g, [&](int64_t, Elimination& e) {
+    e.forward<Maximum>();
+    e.max_marginals(out);
   });
 }
 
 void graph_sample(const GraphView& g, const double* uniforms, int64_t n_draws, int64_t n_nodes, int32_t* labels) {
-  each_exact(g, [&](int64_t, Elimination& one) {
-    one.forward<LogSum>();
+  each_exact(g, [&](int64_t, Elimination& e) {
+    e.forward<LogSum>();
     std::vector<double> shares;
     for (int64_t d = 0; d < n_draws; d++)
-      one.backtrack(labels + d * n_nodes, [&](const double* scores, int n, int node) {
+      e.backtrack(labels + d * n_nodes, [&](const double* scores, int n, int node) {
         const double top = scores[place_of_best(scores, n)];
         shares.resize(n);
         for (int a = 0; a < n; a++) shares[a] = std::exp(scores[a] - top);
-        return draw_place(shares.data(), n, uniforms[d * n_nodes + one.first_node + node]);
+        return draw_place(shares.data(), n, uniforms[d * n_nodes + e.first_node + node]);
       });
   });
 }

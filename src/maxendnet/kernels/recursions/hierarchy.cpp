@@ -14,7 +14,7 @@ void max_marginals(const BatchView& b, const HierarchyView& m, int64_t first, in
       double* result = row_of(e.results, e, p);
       if (b.parent[t] < 0) {
         const double* belief = row_of(e.beliefs, e, p);
-        // the other trees of the example are at their best
+        // with the best labellings of the other trees
         const double others = total > impossible ? total - largest(belief, e.n_labels[p]) : impossible;
         for (int j = 0; j < e.n_labels[p]; j++) result[j] = belief[j] + others;
       }
@@ -137,10 +137,10 @@ void find_impossible(const BatchView& b, const HierarchyView& m, int64_t first, 
         const int64_t row = int64_t(labels_of(e, p)[a]) * b.n_labels;
         for (int64_t s = e.child_offsets[p]; here && s < e.child_offsets[p + 1]; s++) {
           const int64_t c = e.children[s];
-          bool some = false;
+          bool fits = false;
           for (int j = 0; j < e.n_labels[c]; j++)
-            some |= possible[c * e.lanes + j] && !(m.forbidden && m.forbidden[row + labels_of(e, c)[j]]);
-          here = some;
+            fits |= possible[c * e.lanes + j] && !(m.forbidden && m.forbidden[row + labels_of(e, c)[j]]);
+          here = fits;
         }
         any |= bool(here);
       }

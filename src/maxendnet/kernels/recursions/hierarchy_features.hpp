@@ -1,11 +1,11 @@
-// Labellings of hierarchies and their features: scores, sums, and where two labellings differ.
+// Labellings of hierarchies: scores, and differences of features.
 #pragma once
 #include "recursions/hierarchy_recursions.hpp"
 
 namespace maxendnet {
 
 // Calls `node(t, label of the parent or -1, label)` for every node, and
-// `siblings(right node, label of the parent, label of the left one, label)` for every two neighbours.
+// `siblings(right node, label of the parent, label of the left node, label)` for every pair of neighbours.
 template <class Label, class Node, class Siblings>
 INLINE void for_cliques(const BatchView& b, const Example& e, const Label* labels, Node node, Siblings siblings) {
   for (int64_t k = 0; k < e.size; k++) {
@@ -22,10 +22,10 @@ INLINE double score_of(const BatchView& b, const HierarchyView& m, Example& e, c
   for_cliques(
       b, e, labels,
       [&](int64_t t, int parent, int label) INLINED {
-        const int32_t* known = labels_of(e, t - e.begin);
+        const int32_t* allowed = labels_of(e, t - e.begin);
         const int n = e.n_labels[t - e.begin];
-        const int64_t j = std::lower_bound(known, known + n, label) - known;
-        total += j < n && known[j] == label ? row_of(e.scores, e, t - e.begin)[j] : impossible;
+        const int64_t j = std::lower_bound(allowed, allowed + n, label) - allowed;
+        total += j < n && allowed[j] == label ? row_of(e.scores, e, t - e.begin)[j] : impossible;
         if (parent >= 0) total += edge_score(b, m, t, parent, label);
       },
       [&](int64_t right, int parent, int left_label, int label) INLINED {
@@ -34,7 +34,7 @@ INLINE double score_of(const BatchView& b, const HierarchyView& m, Example& e, c
   return total;
 }
 
-// f(x, from) - f(x, to), where the two differ: of neighbours, and of all. A coordinate may come several times.
+// add(coordinate, value) for f(x, from) - f(x, to): of neighbours; of all. A coordinate may be added several times.
 template <class Label, class Other, class Add>
 INLINE void sibling_differences(const BatchView& b, const HierarchyView& m, const Example& e, const Label* from,
                                 const Other* to, Add add) {

@@ -1,6 +1,6 @@
-// Recursions on hierarchies. Children are known before their parent; for each label of the parent they form a chain, and
-// one routine over that chain serves the maximum and the sum. It is computed anew on the way down instead of kept: for
-// most parents few labels matter there, and what would be kept is (nodes, labels, labels).
+// Recursions on hierarchies. Children are processed before their parent; given the label of the parent they form a chain, with
+// one routine for the maximum and the sum. On the way down it is recomputed instead of stored: for most parents only a few
+// labels are relevant, and storage would be (nodes, labels, labels).
 #pragma once
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace maxendnet {
 
 constexpr double impossible = minus_infinity<double>;
-constexpr double negligible = 1e-18;  // a probability below any rounding of the sums
+constexpr double negligible = 1e-18;  // probability below the rounding errors of the sums
 
 INLINE double largest(const double* x, int n) {
   double best = impossible;
@@ -40,17 +40,17 @@ INLINE double joined(const double* x, int n, double* scratch) {
   return best + std::log(total);
 }
 
-// One example: which labels its nodes may have, their scores, who is whose child. A row has `lanes` places, the j-th of
-// which belongs to the j-th allowed label; the rest is -inf.
+// One example: allowed labels of its nodes, their scores, and the children of each node. Entry j of a row belongs to the j-th
+// allowed label; the rest of the `lanes` entries is -inf.
 struct Example {
   int64_t begin = 0, size = 0;
   int lanes = 0;
   std::vector<int32_t> labels, n_labels;  // (size, lanes), (size)
   std::vector<double> scores, beliefs, results;
   std::vector<int64_t> child_offsets, children;
-  // of the children of one parent, given its label: own score with all below, sums from the left and from the right
-  std::vector<double> own, alpha, beta;
-  std::vector<double> row, other, scratch;
+  // of the children of a parent, given its label: value of the subtree, and sums from the left and from the right
+  std::vector<double> subtree, alpha, beta;
+  std::vector<double> row, terms, scratch;
 };
 
 INLINE double* row_of(std::vector<double>& rows, const Example& e, int64_t k) { return rows.data() + k * e.lanes; }
@@ -82,11 +82,11 @@ INLINE void find_labels(const BatchView& b, int64_t i, Example& e) {
     const int64_t p = b.parent[e.begin + k];
     if (p >= 0) e.children[next[p - e.begin]++] = k;
   }
-  for (auto* rows : {&e.own, &e.alpha, &e.beta}) rows->assign(size_t(most) * e.lanes, impossible);
-  for (auto* one : {&e.row, &e.other, &e.scratch}) one->assign(e.lanes, impossible);
+  for (auto* rows : {&e.subtree, &e.alpha, &e.beta}) rows->assign(size_t(most) * e.lanes, impossible);
+  for (auto* row : {&e.row, &e.terms, &e.scratch}) row->assign(e.lanes, impossible);
 }
 
-// With `cost`, (n_labels, n_labels), added to the scores; that of the true label is zero.
+// Computes the scores of an example, with costs unless null.
 INLINE void prepare(const BatchView& b, const HierarchyView& m, const double* cost, int64_t i, Example& e) {
   find_labels(b, i, e);
   e.scores.assign(size_t(e.size) * e.lanes, impossible);
@@ -114,7 +114,7 @@ INLINE double edge_score(const BatchView& b, const HierarchyView& m, int64_t t, 
   return score;
 }
 
-// out[j] = joined over i of x[i] + siblings(i, j), from the left (i) to the right (j); `forward` false: the other way.
+// out[j] = joined over i of x[i] + siblings(i, j), from left (i) to right (j); from right to left unless `forward`.
 template <class Semiring, bool forward>
 INLINE void across(const BatchView& b, const HierarchyView& m, int64_t right, int parent, const double* x, int n,
                    const int32_t* label, int n_out, const int32_t* label_out, Example& e, double* out) {
@@ -139,13 +139,13 @@ INLINE void across(const BatchView& b, const HierarchyView& m, int64_t right, in
     return;
   }
   for (int j = 0; j < n_out; j++) {
-    double* terms = e.other.data();
+    double* terms = e.terms.data();
     for (int i = 0; i < e.lanes; i++) terms[i] = i < n ? x[i] + m.siblings[cell(i, j)] : impossible;
     out[j] = joined<Semiring>(terms, n, e.scratch.data());
   }
 }
 
-// The chain of the children of node p, given its label: fills `own` and `alpha`, and returns all their labellings joined.
+// Chain of the children of node p, given its label: fills `subtree` and `alpha`, and returns the value of all labellings.
 template <class Semiring>
 INLINE double chain_of(const BatchView& b, const HierarchyView& m, int64_t p, int parent, Example& e) {
   const int64_t first = e.child_offsets[p], n_children = e.child_offsets[p + 1] - first;
@@ -155,8 +155,9 @@ INLINE double chain_of(const BatchView& b, const HierarchyView& m, int64_t p, in
     const int n = e.n_labels[c];
     const int32_t* label = labels_of(e, c);
     const double* belief = row_of(e.beliefs, e, c);
-    double *own = row_of(e.own, e, k), *alpha = row_of(e.alpha, e, k);
-    for (int j = 0; j < e.lanes; j++) own[j] = j < n ? edge_score(b, m, t, parent, label[j]) + belief[j] : impossible;
+    double *subtree = row_of(e.subtree, e, k), *alpha = row_of(e.alpha, e, k);
+    for (int j = 0; j < e.lanes; j++)
+      subtree[j] = j < n ? edge_score(b, m, t, parent, label[j]) + belief[j] : impossible;
     double* before = e.row.data();
     if (k && m.siblings) {
       const int64_t left = e.children[first + k - 1];
@@ -165,13 +166,13 @@ INLINE double chain_of(const BatchView& b, const HierarchyView& m, int64_t p, in
     } else {
       for (int j = 0; j < n; j++) before[j] = total;
     }
-    for (int j = 0; j < e.lanes; j++) alpha[j] = j < n ? own[j] + before[j] : impossible;
+    for (int j = 0; j < e.lanes; j++) alpha[j] = j < n ? subtree[j] + before[j] : impossible;
     if (!m.siblings || k + 1 == n_children) total = joined<Semiring>(alpha, n, e.scratch.data());
   }
   return total;
 }
 
-// After `chain_of`: `beta`, all that lies to the right of a child, joined, for each of its labels.
+// After `chain_of`: fills `beta`, the value of all labellings to the right of a child, for each of its labels.
 template <class Semiring>
 INLINE void from_the_right(const BatchView& b, const HierarchyView& m, int64_t p, int parent, Example& e) {
   const int64_t first = e.child_offsets[p], n_children = e.child_offsets[p + 1] - first;
@@ -184,9 +185,9 @@ INLINE void from_the_right(const BatchView& b, const HierarchyView& m, int64_t p
       continue;
     }
     const int64_t right = e.children[first + k + 1];
-    const double *own = row_of(e.own, e, k + 1), *beyond = row_of(e.beta, e, k + 1);
+    const double *subtree = row_of(e.subtree, e, k + 1), *beyond = row_of(e.beta, e, k + 1);
     double* x = e.row.data();
-    for (int j = 0; j < e.lanes; j++) x[j] = j < e.n_labels[right] ? own[j] + beyond[j] : impossible;
+    for (int j = 0; j < e.lanes; j++) x[j] = j < e.n_labels[right] ? subtree[j] + beyond[j] : impossible;
     if (m.siblings) {
       across<Semiring, false>(b, m, e.begin + right, parent, x, e.n_labels[right], labels_of(e, right), n,
                               labels_of(e, c), e, beta);
@@ -197,7 +198,7 @@ INLINE void from_the_right(const BatchView& b, const HierarchyView& m, int64_t p
   }
 }
 
-// Beliefs: own score and all below, joined. Returns that of the whole example.
+// Computes beliefs: the score of a node joined with its subtree. Returns the value of the example.
 template <class Semiring>
 INLINE double up(const BatchView& b, const HierarchyView& m, Example& e) {
   double total = 0;
@@ -218,7 +219,7 @@ INLINE int place_of_largest(const double* x, int n) {
   return best;
 }
 
-// Labels from the roots down: `pick(t, x, n)` chooses a place in a row of scores. Where no labelling is possible, any.
+// Labels from the roots down: `pick(t, x, n)` chooses an index in a row of scores. Arbitrary if no labelling is possible.
 template <class Semiring, class Pick>
 INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels, Pick pick) {
   for (int64_t slot = 0; slot < e.size; slot++) {
@@ -243,8 +244,8 @@ INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, i
   }
 }
 
-// Marginals of all nodes from their beliefs, in `results`. `on_edge(t, parent, label, p)` and
-// `on_siblings(right node, cell, p)` get the marginals of edges and of neighbours.
+// Stores the marginals of all nodes in `results`. `on_edge(t, parent, label, p)` and `on_siblings(right node, cell, p)` get
+// the marginals of edges and of neighbours.
 template <class OnEdge, class OnSiblings>
 INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnEdge on_edge, OnSiblings on_siblings) {
   e.results.assign(size_t(e.size) * e.lanes, 0);
@@ -270,7 +271,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const double *alpha = row_of(e.alpha, e, k), *beta = row_of(e.beta, e, k);
         double *below = row_of(e.results, e, c), *x = e.row.data();
         for (int j = 0; j < e.lanes; j++) x[j] = j < n ? alpha[j] + beta[j] : impossible;
-        // rounding may put the largest a little above the total
+        // because of rounding the largest may be slightly above the total
         const double best = larger(largest(x, n), total);
         exp_row(x, best, n, e.scratch.data());
         const double size = result[a] * std::exp(best - total);
@@ -284,10 +285,10 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         const int64_t left = e.children[first + k - 1];
         const int n_left = e.n_labels[left];
         const int32_t* left_label = labels_of(e, left);
-        const double *before = row_of(e.alpha, e, k - 1), *own = row_of(e.own, e, k);
-        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? own[j] + beta[j] : impossible;
+        const double *before = row_of(e.alpha, e, k - 1), *subtree = row_of(e.subtree, e, k);
+        for (int j = 0; j < e.lanes; j++) x[j] = j < n ? subtree[j] + beta[j] : impossible;
         const double most_left = largest(before, n_left), most = largest(x, n);
-        exp_row(before, most_left, n_left, e.other.data());
+        exp_row(before, most_left, n_left, e.terms.data());
         exp_row(x, most, n, e.scratch.data());
         const double scale = most_left + most - total;
         const double factor =
@@ -295,8 +296,8 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         for (int i = 0; i < n_left; i++)
           for (int j = 0; j < n; j++) {
             const int64_t cell = sibling_cell(b, e.begin + c, parent, left_label[i], label[j]);
-            // without a table a share may be lost that the weight would have brought back: in one exponential
-            const double joint = m.table ? factor * e.other[i] * m.table[cell] * e.scratch[j]
+            // without a table, one exponential: a product of exponentials could underflow
+            const double joint = m.table ? factor * e.terms[i] * m.table[cell] * e.scratch[j]
                                          : result[a] * std::exp(before[i] + m.siblings[cell] + x[j] - total);
             if (joint > 0) on_siblings(e.begin + c, cell, joint);
           }

@@ -1,14 +1,14 @@
-// Maxima over the local polytope: tables of nodes and edges that sum to one and agree with each other. With a temperature T and
-// shares c of entropies (c_e of edges and c_t of nodes, which with those of its edges add up to one at every node),
+// Maxima over the local polytope: tables of nodes and edges that sum to one and are consistent. With a temperature T and
+// weights of entropies (c_e of edges and c_t of nodes; at every node c_t and the c_e of its edges sum to one),
 //
 //   max over mu of <scores, mu> + T (sum_t c_t H(mu_t) + sum_e c_e H(mu_e))
 //     = min over messages of  sum_t c_t T logsum((score_t + sum_e message_et) / (c_t T))
 //                           + sum_e c_e T logsum((score_e - message_es - message_et) / (c_e T)).
 //
-// Any messages give an upper bound, also of the maximum without entropies, and any tables that agree a lower one. By Shearer's
-// inequality the entropies together are at least that of the whole, so that at T = 1 the bound is one of the log-partition.
-// The messages of one node are set to their optimum in closed form, node after node (norm-product); after that the node's part
-// of the bound is T logsum((score_t + sum_e received_e) / T), and that of its edges 0.
+// Any messages give an upper bound, also of the maximum without entropies, and any consistent tables a lower bound. By
+// Shearer's inequality the weighted sum of entropies is at least the joint entropy, so that at T = 1 the upper bound is one of
+// the log-partition. The messages of one node have an optimum in closed form; sweeps update node by node (norm-product). Then
+// the contribution of the node to the bound is T logsum((score_t + sum_e received_e) / T), and that of its edges 0.
 #include <algorithm>
 
 #include "recursions/graph.hpp"
@@ -23,10 +23,10 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // log(x) for normal x > 0: exponent and 2 atanh((m - 1) / (m + 1)) of the mantissa m in [sqrt(1/2), sqrt(2)).
 INLINE Lanes log_positive(Lanes x) {
   typedef Words<double> Wrapping;
-  const Wrapping bits = as<Wrapping>(x), shifted = bits - 0x3fe6a09e667f3bcdULL;  // that of sqrt(1/2)
+  const Wrapping bits = as<Wrapping>(x), shifted = bits - 0x3fe6a09e667f3bcdULL;  // bits of sqrt(1/2)
   const Wrapping exponent = as<Wrapping>(as<Bits<double>>(shifted) >> 52);
   const Lanes m = as<Lanes>(bits - (exponent << 52));
-  const double magic = 6755399441055744.0;  // 1.5 * 2^52: small whole numbers stand in its low bits
+  const double magic = 6755399441055744.0;  // 1.5 * 2^52: small integers are in its low bits
   const Lanes n = as<Lanes>(exponent + as<Wrapping>(spread(magic))) - magic;
   const Lanes s = (m - 1.0) / (m + 1.0), z = s * s;
   const Lanes p = polynomial(z, 1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17,
@@ -51,15 +51,15 @@ struct Local {
   };
   const GraphView& g;
   const double*
-      both;  // the matrices in both orientations, widened to lanes: rows are labels of the second node, then of the first
+      both;  // matrices in both orientations, padded to lanes: rows are labels of the second node, then of the first
   double* messages;
   const int64_t first_node, first_edge;
   const int n, m, L, P;
   std::vector<Incident> incident;
   std::vector<int> begin;
   std::vector<double> share, score, level, received, log_belief, belief, table, rows, columns;
-  // Of every edge and direction: the terms of its last sum as a table, the message and the maxima they were made with, and the
-  // temperature (0: none yet). As long as the message moves little, the next sum is the table times factors of the message.
+  // For every edge and direction: the terms of its last sum, with the message, the maxima and the temperature (0: none) that
+  // they were computed with. While the message changes little, the next sum is this table times factors of the message.
   std::vector<double> terms, reference, tops, temperature, factors;
 
   Local(const GraphView& view, const double* matrices, double* all_messages, int64_t i)
@@ -69,8 +69,8 @@ struct Local {
         log_belief(size_t(n) * P), belief(size_t(n) * P), table(size_t(L) * P), rows(L), columns(P),
         terms(size_t(2) * m * L * P), reference(size_t(2) * m * P), tops(size_t(2) * m * P),
         temperature(size_t(2) * m, 0.0), factors(P) {
-    const int32_t* own = g.edges + 2 * first_edge;
-    for (int k = 0; k < 2 * m; k++) begin[own[k] + 1]++;
+    const int32_t* nodes = g.edges + 2 * first_edge;
+    for (int k = 0; k < 2 * m; k++) begin[nodes[k] + 1]++;
     int widest = 0;
     for (int t = 0; t < n; t++) {
       widest = std::max(widest, begin[t + 1]);
@@ -80,12 +80,12 @@ struct Local {
     incident.resize(2 * m);
     std::vector<int> at(begin.begin(), begin.end() - 1);
     for (int e = 0; e < m; e++)
-      for (int side = 0; side < 2; side++) incident[at[own[2 * e + side]]++] = {e, side};
+      for (int side = 0; side < 2; side++) incident[at[nodes[2 * e + side]]++] = {e, side};
     received.resize(size_t(std::max(widest, 1)) * P);
     for (int e = 0; e < m; e++) {
-      share[e] = 1.0 / std::max(degree(own[2 * e]), degree(own[2 * e + 1]));
-      for (int side = 0; side < 2; side++) {  // a label that is not allowed has a message of infinity
-        const double* scores = &score[size_t(own[2 * e + side]) * P];
+      share[e] = 1.0 / std::max(degree(nodes[2 * e]), degree(nodes[2 * e + 1]));
+      for (int side = 0; side < 2; side++) {  // the message of a forbidden label is infinite
+        const double* scores = &score[size_t(nodes[2 * e + side]) * P];
         double* message = message_of(e, side);
         for (int a = 0; a < P; a++)
           if (scores[a] == -infinity) message[a] = infinity;
@@ -95,19 +95,19 @@ struct Local {
   }
   int degree(int t) const { return begin[t + 1] - begin[t]; }
   double* message_of(int64_t e, int side) { return messages + ((first_edge + e) * 2 + side) * P; }
-  // Rows are labels of the node that is not at `side`.
+  // Rows are labels of the node at the other side.
   const double* matrix(int64_t e, int side) const {
     return both + (int64_t(g.matrix[first_edge + e]) * 2 + side) * L * P;
   }
 
-  // For every label of the node at `side` of an edge the soft maximum, at temperature T, over the labels of the other node.
+  // For every label of the node at `side` of an edge: soft maximum at temperature T over the labels of the other node.
   void receive(int64_t e, int side, double T, double* out) {
     const size_t k = 2 * e + side;
     const double *message = message_of(e, 1 - side), *scores = matrix(e, side), scale = 1 / T;
     double *term = &terms[k * L * P], *before = &reference[k * P], *top = &tops[k * P];
     bool near = temperature[k] == T;
     for (int b = 0; near && b < P; b += 4) {
-      const Lanes moved = (load(before + b) - load(message + b)) * scale;  // not a number where a label is not allowed
+      const Lanes moved = (load(before + b) - load(message + b)) * scale;  // NaN for forbidden labels
       if (any_of((moved > 100.0) | (moved < -100.0))) near = false;
       store(&factors[b], exp_negative(moved));
     }
@@ -124,18 +124,18 @@ struct Local {
       }
     }
     for (int a = 0; a < P; a += 4) {
-      Lanes sum = {}, other = {};
+      Lanes even = {}, odd = {};
       int b = 0;
       for (; b + 1 < L; b += 2) {
-        sum += load(term + b * P + a) * factors[b];
-        other += load(term + (b + 1) * P + a) * factors[b + 1];
+        even += load(term + b * P + a) * factors[b];
+        odd += load(term + (b + 1) * P + a) * factors[b + 1];
       }
-      if (b < L) sum += load(term + b * P + a) * factors[b];
-      store(out + a, load(top + a) + T * log_positive(sum + other));
+      if (b < L) even += load(term + b * P + a) * factors[b];
+      store(out + a, load(top + a) + T * log_positive(even + odd));
     }
   }
 
-  // Messages of one node at their optimum.
+  // Sets the messages of one node to their optimum.
   void update(int t, double T) {
     double* sum = &log_belief[size_t(t) * P];
     std::copy_n(&score[size_t(t) * P], P, sum);
@@ -158,7 +158,7 @@ struct Local {
     }
   }
 
-  // All nodes, forwards or backwards; returns the bound.
+  // Updates all nodes, forwards or backwards; returns the bound.
   double sweep(bool forwards, double T) {
     for (int k = 0; k < n; k++) update(forwards ? k : n - 1 - k, T);
     double sum = 0;
@@ -166,7 +166,7 @@ struct Local {
     return sum;
   }
 
-  // The bound of the maximum without entropies.
+  // Upper bound of the maximum without entropies.
   double upper() {
     double sum = 0;
     for (int t = 0; t < n; t++) {
@@ -194,35 +194,35 @@ struct Local {
     double score, entropy;
   };
 
-  // Tables that agree, from the beliefs at temperature T: those of nodes as they are, those of edges scaled to agree with them
-  // (Sinkhorn), and what is still missing made up for (Altschuler, Weed & Rigollet 2017, Algorithm 2).
+  // Consistent tables from the beliefs at temperature T: tables of nodes are the beliefs; tables of edges are scaled to match
+  // them (Sinkhorn) and corrected for the remaining difference (Altschuler, Weed & Rigollet 2017, Algorithm 2).
   Attained feasible(double T, double* edge_out) {
-    Attained found{0, 0};
+    Attained attained{0, 0};
     std::vector<double> node_share(n, 1.0);
     for (int t = 0; t < n; t++) {
       double* p = &belief[size_t(t) * P];
       for (int a = 0; a < P; a += 4) store(p + a, exp_negative(load(&log_belief[size_t(t) * P + a]) * (1 / T)));
       scale_row(p, 1 / lane_sum(p, P), P);
       for (int a = 0; a < L; a++)
-        if (p[a] > 0) found.score += p[a] * score[size_t(t) * P + a];
+        if (p[a] > 0) attained.score += p[a] * score[size_t(t) * P + a];
     }
-    const int32_t* own = g.edges + 2 * first_edge;
+    const int32_t* nodes = g.edges + 2 * first_edge;
     for (int e = 0; e < m; e++) {
       const double* scores = matrix(e, 1);
-      couple(e, T, &belief[size_t(own[2 * e]) * P], &belief[size_t(own[2 * e + 1]) * P]);
+      couple(e, T, &belief[size_t(nodes[2 * e]) * P], &belief[size_t(nodes[2 * e + 1]) * P]);
       Lanes sum = {};
       for (int k = 0; k < L * P; k += 4) sum += load(&table[k]) * load(scores + k);
-      found.score += lane_sum(sum);
-      found.entropy += share[e] * entropy(table.data(), L * P);
-      for (int side = 0; side < 2; side++) node_share[own[2 * e + side]] -= share[e];
+      attained.score += lane_sum(sum);
+      attained.entropy += share[e] * entropy(table.data(), L * P);
+      for (int side = 0; side < 2; side++) node_share[nodes[2 * e + side]] -= share[e];
       if (edge_out)
         for (int a = 0; a < L; a++) std::copy_n(&table[size_t(a) * P], L, edge_out + (size_t(e) * L + a) * L);
     }
-    for (int t = 0; t < n; t++) found.entropy += std::max(node_share[t], 0.0) * entropy(&belief[size_t(t) * P], P);
-    return found;
+    for (int t = 0; t < n; t++) attained.entropy += std::max(node_share[t], 0.0) * entropy(&belief[size_t(t) * P], P);
+    return attained;
   }
 
-  // The table of an edge with these beliefs of its nodes.
+  // Table of an edge that is consistent with the beliefs of its nodes.
   void couple(int e, double T, const double* first, const double* second) {
     const double *to_first = message_of(e, 0), *to_second = message_of(e, 1), *scores = matrix(e, 1);
     const double scale = 1 / (share[e] * T);
@@ -231,7 +231,7 @@ struct Local {
         const Lanes x = (load(scores + a * P + b) - load(to_second + b) - to_first[a]) * scale;
         store(&table[size_t(a) * P + b], exp_negative(select(x > 1.0, spread(1.0), x)));
       }
-    const auto factor = [](double wanted, double there) { return there > 0 ? wanted / there : 0.0; };
+    const auto factor = [](double target, double sum) { return sum > 0 ? target / sum : 0.0; };
     const auto scale_columns = [&](bool down_only) {
       for (int b = 0; b < P; b += 4) {
         Lanes sum = {};
@@ -279,9 +279,9 @@ struct Local {
           store(&table[size_t(a) * P + b], load(&table[size_t(a) * P + b]) + load(&columns[b]) * (rows[a] / total));
   }
 
-  // A labelling: the likeliest label of every node, then better ones node by node while there are any. Returns its score.
+  // Rounds to a labelling: the most likely label of every node, improved by coordinate ascent. Returns its score.
   double round(std::vector<int>& labels) {
-    const int32_t* own = g.edges + 2 * first_edge;
+    const int32_t* nodes = g.edges + 2 * first_edge;
     for (int t = 0; t < n; t++) {
       const double* p = &log_belief[size_t(t) * P];
       labels[t] = int(std::max_element(p, p + L) - p);
@@ -294,7 +294,7 @@ struct Local {
         std::copy_n(&score[size_t(t) * P], P, here.begin());
         for (int k = begin[t]; k < begin[t + 1]; k++) {
           const auto [e, side] = incident[k];
-          add_row(here.data(), matrix(e, side) + size_t(labels[own[2 * e + 1 - side]]) * P, P);
+          add_row(here.data(), matrix(e, side) + size_t(labels[nodes[2 * e + 1 - side]]) * P, P);
         }
         const int best = int(std::max_element(here.begin(), here.begin() + L) - here.begin());
         if (here[best] > here[labels[t]] + 1e-12 * std::abs(here[best])) {
@@ -305,11 +305,11 @@ struct Local {
     }
     double sum = 0;
     for (int t = 0; t < n; t++) sum += score[size_t(t) * P + labels[t]];
-    for (int e = 0; e < m; e++) sum += matrix(e, 1)[size_t(labels[own[2 * e]]) * P + labels[own[2 * e + 1]]];
+    for (int e = 0; e < m; e++) sum += matrix(e, 1)[size_t(labels[nodes[2 * e]]) * P + labels[nodes[2 * e + 1]]];
     return sum;
   }
 
-  // How far scores of a node and its edges are apart, on average.
+  // Average range of the scores of a node and its edges.
   double spread_of_scores() {
     const auto range = [&](const double* x, int k) {
       double low = infinity, high = -infinity;
@@ -328,36 +328,36 @@ struct Local {
   }
 };
 
-// At temperature 1.
-void solve_soft(Local& one, const Relaxation& r, double& upper, double& attained, double* node, double* edge,
+// Soft maximum, at temperature 1.
+void solve_soft(Local& local, const Relaxation& r, double& upper, double& attained, double* node, double* edge,
                 int32_t& n_sweeps) {
-  double value = one.sweep(true, 1.0), step = 0.1 * r.tol * one.n;
+  double value = local.sweep(true, 1.0), step = 0.1 * r.tol * local.n;
   n_sweeps = 1;
   while (true) {
     while (n_sweeps < r.max_sweeps) {
       const double before = value;
-      value = one.sweep(n_sweeps % 2 == 0, 1.0);
+      value = local.sweep(n_sweeps % 2 == 0, 1.0);
       n_sweeps++;
       if (before - value <= step) break;
     }
-    const auto found = one.feasible(1.0, edge ? edge + one.first_edge * one.L * one.L : nullptr);
-    attained = found.score + found.entropy;
+    const auto feasible = local.feasible(1.0, edge ? edge + local.first_edge * local.L * local.L : nullptr);
+    attained = feasible.score + feasible.entropy;
     upper = value;
-    if (value - attained <= r.tol * one.n || n_sweeps >= r.max_sweeps) break;
+    if (value - attained <= r.tol * local.n || n_sweeps >= r.max_sweeps) break;
     step *= 0.1;
   }
-  one.write(one.belief, node);
+  local.write(local.belief, node);
 }
 
-// At a falling temperature, until entropies do not count any more.
-void solve_hard(Local& one, const Relaxation& r, double& T, double& upper, double& attained, double* node, double* edge,
-                int32_t* labels, double& labels_score, int32_t& n_sweeps) {
-  const int L = one.L;
-  std::vector<int> rounded(one.n);
-  const double scale = one.spread_of_scores();
+// Maximum, at decreasing temperatures until the entropies are negligible.
+void solve_hard(Local& local, const Relaxation& r, double& T, double& upper, double& attained, double* node,
+                double* edge, int32_t* labels, double& labels_score, int32_t& n_sweeps) {
+  const int L = local.L;
+  std::vector<int> rounded(local.n);
+  const double scale = local.spread_of_scores();
   T = T > 0 ? std::min(T, 0.1 * scale) : 0.1 * scale;
   T = std::max(T, 1e-12 * std::max(scale, 1e-300));
-  std::vector<double> tables(edge ? size_t(one.m) * one.L * one.L : 0);
+  std::vector<double> tables(edge ? size_t(local.m) * local.L * local.L : 0);
   upper = infinity;
   attained = labels_score = -infinity;
   n_sweeps = 0;
@@ -365,36 +365,37 @@ void solve_hard(Local& one, const Relaxation& r, double& T, double& upper, doubl
     double value = infinity;
     for (int k = 0; k < 8 && n_sweeps < r.max_sweeps; k++) {
       const double before = value;
-      value = one.sweep(n_sweeps % 2 == 0, T);
+      value = local.sweep(n_sweeps % 2 == 0, T);
       n_sweeps++;
-      if (before - value <= 0.01 * T * one.n) break;
+      if (before - value <= 0.01 * T * local.n) break;
     }
-    upper = std::min(upper, one.upper());
-    const auto found = one.feasible(T, edge ? tables.data() : nullptr);
-    if (found.score > attained) {
-      attained = found.score;
-      one.write(one.belief, node);
-      if (edge) std::copy(tables.begin(), tables.end(), edge + one.first_edge * L * L);
+    upper = std::min(upper, local.upper());
+    const auto feasible = local.feasible(T, edge ? tables.data() : nullptr);
+    if (feasible.score > attained) {
+      attained = feasible.score;
+      local.write(local.belief, node);
+      if (edge) std::copy(tables.begin(), tables.end(), edge + local.first_edge * L * L);
     }
-    const double score = one.round(rounded);
+    const double score = local.round(rounded);
     if (score > labels_score) {
       labels_score = score;
-      std::copy(rounded.begin(), rounded.end(), labels + one.first_node);
-      if (score >= attained) {  // tables of zeros and ones
+      std::copy(rounded.begin(), rounded.end(), labels + local.first_node);
+      if (score >= attained) {  // integral tables
         attained = score;
-        std::fill_n(node + one.first_node * L, size_t(one.n) * L, 0.0);
-        for (int t = 0; t < one.n; t++) node[(one.first_node + t) * L + rounded[t]] = 1;
+        std::fill_n(node + local.first_node * L, size_t(local.n) * L, 0.0);
+        for (int t = 0; t < local.n; t++) node[(local.first_node + t) * L + rounded[t]] = 1;
         if (edge) {
-          double* out = edge + one.first_edge * L * L;
-          std::fill_n(out, size_t(one.m) * L * L, 0.0);
-          const int32_t* own = one.g.edges + 2 * one.first_edge;
-          for (int e = 0; e < one.m; e++) out[(size_t(e) * L + rounded[own[2 * e]]) * L + rounded[own[2 * e + 1]]] = 1;
+          double* out = edge + local.first_edge * L * L;
+          std::fill_n(out, size_t(local.m) * L * L, 0.0);
+          const int32_t* nodes = local.g.edges + 2 * local.first_edge;
+          for (int e = 0; e < local.m; e++)
+            out[(size_t(e) * L + rounded[nodes[2 * e]]) * L + rounded[nodes[2 * e + 1]]] = 1;
         }
       }
     }
-    if (upper - attained <= r.tol * one.n || n_sweeps >= r.max_sweeps || !(T > 1e-12 * scale)) break;
-    // what the entropies add against what the messages have not found yet
-    if (value - (found.score + T * found.entropy) <= T * found.entropy + 1e-3 * r.tol * one.n) T *= 0.5;
+    if (upper - attained <= r.tol * local.n || n_sweeps >= r.max_sweeps || !(T > 1e-12 * scale)) break;
+    // halve the temperature if the contribution of the entropies exceeds the gap of the messages
+    if (value - (feasible.score + T * feasible.entropy) <= T * feasible.entropy + 1e-3 * r.tol * local.n) T *= 0.5;
   }
 }
 
@@ -417,9 +418,9 @@ void graph_relaxed(const GraphView& g, const Relaxation& r, double* messages, do
       }
   for (int64_t i = 0; i < g.n_examples; i++) {
     if (g.exact[i]) continue;
-    Local one(g, both.data(), messages, i);
-    if (r.soft) solve_soft(one, r, upper[i], attained[i], node, edge, n_sweeps[i]);
-    else solve_hard(one, r, temperature[i], upper[i], attained[i], node, edge, labels, labels_score[i], n_sweeps[i]);
+    Local local(g, both.data(), messages, i);
+    if (r.soft) solve_soft(local, r, upper[i], attained[i], node, edge, n_sweeps[i]);
+    else solve_hard(local, r, temperature[i], upper[i], attained[i], node, edge, labels, labels_score[i], n_sweeps[i]);
   }
 }
 

@@ -22,32 +22,32 @@ INLINE void gather_lanes(int a0, bool ones, const GroupsView& groups, int64_t di
   for (int a = 0; a < W; a++) out[a0 + a] += double(sum[a / n][a % n]);
 }
 
-// Takes out of the exponentials of edge types what belongs to rows and columns alone. `sides` gets it, a row for each kind
-// of edge: by label of the parent; at `kind ^ 1` is that of the child.
+// Moves row and column terms out of the exponentials of edge types, into `sides`: a row for each kind of edge, by label of
+// the parent; that of the child is at `kind ^ 1`.
 template <class R>
 INLINE void centre_shared(const BatchView& b, SumProduct<R>& s, Rows<R>& sides) {
   const int64_t size = b.matrix_size(), n = b.n_labels, lanes = b.lanes;
   std::vector<R> centred(size);
   sides.resize(size_t(b.n_edge_types) * 2 * lanes);
   for (int64_t m = 0; m < b.n_edge_types; m++) {
-    R *one = s.exp_shared.data() + 2 * m * size, *other = one + size, *first = sides.data() + 2 * m * lanes;
+    R *plain = s.exp_shared.data() + 2 * m * size, *transposed = plain + size, *first = sides.data() + 2 * m * lanes;
     centre(s.plain + 2 * m * size, b.n_labels, b.lanes, centred.data(), first, first + lanes);
-    s.shift_shared[m] = exp_matrix(centred.data(), b.n_labels, b.lanes, one);
-    std::fill(other, other + size, R(0));
+    s.shift_shared[m] = exp_matrix(centred.data(), b.n_labels, b.lanes, plain);
+    std::fill(transposed, transposed + size, R(0));
     for (int64_t c = 0; c < n; c++)
-      for (int64_t a = 0; a < n; a++) other[a * lanes + c] = one[c * lanes + a];
+      for (int64_t a = 0; a < n; a++) transposed[a * lanes + c] = plain[c * lanes + a];
   }
 }
 
-// Pairs of labels an edge, up to which the sum over few labels is faster than that of logarithms.
-constexpr int64_t pairs_of_few = 40;
+// Pairs of labels per edge up to which FewLabels is faster than sums with logarithms.
+constexpr int64_t max_relevant_pairs = 40;
 
-// The group that begins with an example.
+// Number of the group that begins with an example.
 int64_t group_at(const GroupsView& groups, int64_t example) {
   const int64_t *begin = groups.examples, *end = begin ? begin + groups.n_groups + 1 : begin;
   const int64_t* place = std::lower_bound(begin, end, example);
   if (place == end || *place != example)
-    throw std::invalid_argument("the log loss of a forest needs groups, and first and last at their borders");
+    throw std::invalid_argument("the log loss of a forest needs groups; first and last must be borders of groups");
   return place - begin;
 }
 
@@ -64,18 +64,18 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
   const Layout layout = padded_layout(b);
   const int n = b.n_labels, lanes = b.lanes;
   const int64_t size = b.matrix_size();
-  // edges of one kind together: a sum of outer products, multiplied by the matrix of the kind once per group
+  // sum outer products over edges of one kind, and multiply them by the matrix of the kind once per group
   const bool by_kind = mode != logarithmic && !b.n_edge_features;
   SumProduct<R> s;
   Workspace<R>& work = s.work;
   set_shared(b, mode, w.matrix, s);
   Rows<R> sides, residuals, outer(by_kind ? s.exp_shared.size() : 0);
   if (by_kind) centre_shared(b, s, sides);
-  std::vector<R> before;  // scores of an example
+  std::vector<R> before;  // copy of the scores
   FewLabels few;
   const bool single = std::is_same_v<R, float>;
   const double widest = single && mode == careful && forest.steps ? widest_in_single(b, s, forest.steps) : -1;
-  std::vector<int64_t> rows;  // edges of an example, as row starts into ratios and beliefs
+  std::vector<int64_t> rows;  // edges of an example, as offsets of their rows in ratios and beliefs
   std::vector<double> gathered(b.row_offsets ? lanes : 0);
   std::vector<int32_t> order;
   const int64_t at_once = mode == scaled ? 2 : 1;
@@ -89,14 +89,14 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
       const int64_t begin = b.offsets[i], middle = b.offsets[i + 1], end = b.offsets[after];
       const auto weight = [&](int64_t t) INLINED { return b.sample_weight[t < middle ? i : i + 1]; };
       prepare(b, w, cost, begin, end, work);  // the cost of the true labelling is zero
-      R *beliefs = work.scores.data(), *found = work.results.data();
+      R *beliefs = work.scores.data(), *node_marginals = work.results.data();
       for (int64_t j = i; j < after; j++)
         values[j] =
             -score_of(b, w.matrix, work.matrices.data(), begin, b.offsets[j], b.offsets[j + 1], beliefs, b.y + begin);
       if (mode == logarithmic || (mode == careful && !single)) before.assign(beliefs, beliefs + (end - begin) * lanes);
-      const R* own = work.matrices.data();
-      const bool few_matter =
-          mode == logarithmic && find_few(b, w.matrix, own, begin, end, (end - begin) * pairs_of_few, work, few);
+      const R* per_edge = work.matrices.data();
+      const bool few_matter = mode == logarithmic && find_few(b, w.matrix, per_edge, begin, end,
+                                                              (end - begin) * max_relevant_pairs, work, few);
       if (mode == logarithmic && !few_matter) std::copy(before.begin(), before.end(), beliefs);
       for (int64_t t = begin; by_kind && t < end; t++) {
         if (b.parent[t] < 0) continue;
@@ -105,11 +105,11 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
         add_row(beliefs + (t - begin) * lanes, sides.data() + (kind ^ 1) * lanes, lanes);
       }
       if (mode == careful && single && !narrow_nodes(b, begin, end, beliefs, widest)) {
-        values[i] = std::numeric_limits<double>::quiet_NaN();  // to be asked again in double precision
+        values[i] = std::numeric_limits<double>::quiet_NaN();  // the caller repeats it in double precision
         continue;
       }
       double second = 0;
-      values[i] += few_matter                  ? sum_few(b, w.matrix, own, begin, end, work, few)
+      values[i] += few_matter                  ? sum_few(b, w.matrix, per_edge, begin, end, work, few)
                    : mode != careful || single ? sum_up(b, begin, middle, end, s, &second)
                                                : sum_up_carefully(b, begin, end, s, [&](R* scores) INLINED {
                                                    std::copy(before.begin(), before.end(), scores);
@@ -122,8 +122,8 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
       };
       if (few_matter) {
         marginals_of_few(b, begin, end, few);
-        std::fill_n(found, (end - begin) * lanes, R(0));
-        spread_few(b, begin, end, few, found);
+        std::fill_n(node_marginals, (end - begin) * lanes, R(0));
+        spread_few(b, begin, end, few, node_marginals);
         each_pair(b, begin, end, few, add_pair);
       } else if (by_kind && s.mode == scaled) {
         sum_down(b, begin, end, 0, s, NoRows());
@@ -132,7 +132,7 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
             scale_row(work.ratios.data() + (t - begin) * lanes, R(weight(t)), lanes);
         add_outer(b, begin, end, s, rows, outer.data());
       } else {
-        // a probability of 1e-18 is below any rounding of the sums
+        // probabilities below 1e-18 are smaller than the rounding errors of the sums
         sum_down(b, begin, end, 1e-18, s, [&](int64_t t, int a, const double* joint) INLINED {
           for (int c = 0; c < n; c++)
             if (joint[c] != 0) add_pair(t, a, c, joint[c]);
@@ -146,16 +146,16 @@ void log_oracle(const BatchView& batch, const ForestView<R>& forest, const R* co
         V<R> sum = {};
         double total = 0;
         for (int64_t t = b.offsets[j]; t < b.offsets[j + 1]; t++) {
-          const R *marginal = found + (t - begin) * lanes, *row = reported + int64_t(b.row[t]) * lanes;
+          const R *marginal = node_marginals + (t - begin) * lanes, *row = reported + int64_t(b.row[t]) * lanes;
           for (int a = 0; a < lanes; a += width<R>) sum += load(marginal + a) * load(row + a);
           if ((t - b.offsets[j]) % 64 == 63)
-            total += double(lane_sum(sum)), sum = V<R>{};  // float32 forgets in a long sum
+            total += double(lane_sum(sum)), sum = V<R>{};  // a long sum in float32 loses digits
         }
         costs[j] = total + double(lane_sum(sum));
       }
       for (int64_t t = begin; t < end; t++) {
         R* row = residuals.data() + (t - group_begin) * lanes;
-        const R* marginal = found + (t - begin) * lanes;
+        const R* marginal = node_marginals + (t - begin) * lanes;
         const R u = R(weight(t));
         for (int a = 0; a < lanes; a += width<R>) store(row + a, u * load(marginal + a));
         row[b.y[t]] -= u;

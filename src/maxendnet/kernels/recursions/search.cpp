@@ -39,7 +39,7 @@ void hinge_oracle(const BatchView& b, const View& recursion, const typename View
     most_violating(s, best);
     const int32_t* truth = b.y + b.offsets[i];
     for (int64_t j = i; j < after; j++) {
-      // the cost of the true labelling is zero, so augmented scores serve for both
+      // the cost of the true labelling is zero, so its augmented score is its score
       values[j] = std::max(0.0, score(s, j, best.data()) - score(s, j, truth));
       if (!gradient) continue;
       const double u = b.sample_weight[j] * slack.slope(values[j]);

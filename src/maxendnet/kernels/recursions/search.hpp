@@ -1,6 +1,6 @@
-// The search for the best labelling, in the same terms for every recursion. `visit(s, first, last)` scores examples with
-// costs added, at most `at_once` of them; then `most_violating` finds their best labelling, `score` scores any labelling of
-// one of them, and `differences` adds f(x, from) - f(x, to). Labels begin at the first node that is visited.
+// Search for the best labelling, with the same interface for all recursions. `visit(s, first, last)` computes the scores of
+// at most `at_once` examples, with costs. Then `most_violating` finds their best labelling, `score` is the score of any
+// labelling of one of them, and `differences` adds f(x, from) - f(x, to). Labels begin at the first visited node.
 #pragma once
 #include "recursions/automaton.hpp"
 #include "recursions/forest.hpp"
@@ -22,7 +22,7 @@ struct Search<ForestView<R>> {
   Layout layout;
   Workspace<R> work;
   bool keep_scores;
-  std::vector<R> plain;  // the scores, which the search changes; for `score`
+  std::vector<R> plain;  // copy of the scores for `score`, since the search overwrites them
   int64_t begin = 0, end = 0;
 
   Search(const BatchView& batch, const ForestView<R>& forest, const R* costs, bool calls_score = true)
@@ -44,7 +44,7 @@ OUTLINE double score(Search<ForestView<R>>& s, int64_t i, const Label* labels) {
                   labels);
 }
 
-// For a choice the best node of all.
+// For choices, the best node of the example.
 template <class R, class Label>
 OUTLINE void most_violating(Search<ForestView<R>>& s, std::vector<Label>& labels) {
   const BatchView& b = s.b;
@@ -72,7 +72,7 @@ INLINE void differences(const Search<ForestView<R>>& s, int64_t i, const Label* 
   differences(s.b, s.layout, begin, s.b.offsets[i + 1], from + skipped, to + skipped, add);
 }
 
-// ---- hierarchies; weights are laid out like eta -------------------------------------------------------------------------
+// ---- hierarchies; weights have the layout of eta ------------------------------------------------------------------------
 
 template <>
 struct Search<HierarchyView> {
@@ -110,7 +110,7 @@ INLINE void differences(const Search<HierarchyView>& s, int64_t, const Label* fr
   differences(s.b, s.m, s.e, from, to, add);
 }
 
-// ---- chains that an automaton reads; scores of arcs follow from the weights of n-grams, and are kept beside them -----------
+// ---- chains with an automaton; scores of arcs, computed from n-gram weights, are stored after them -------------------------
 
 template <class R>
 struct Search<PathsView<R>> {
@@ -124,7 +124,7 @@ struct Search<PathsView<R>> {
   int64_t first;
   Paths<R> p;
 
-  // the weights of n-grams and the scores of arcs change by steps alone
+  // only block updates change the weights of n-grams and the scores of arcs
   Search(const BatchView& batch, const PathsView<R>& paths, const R* costs, bool = true)
       : b(batch), m(*paths.automaton), w(paths.weights, batch), cost(costs),
         grams(const_cast<R*>(paths.weights) + first_gram(batch)), scores(grams + m.n_grams),

@@ -1,4 +1,4 @@
-// Sum-product on a forest: log Z and marginals, with scaled probabilities or with logarithms.
+// Sum-product on forests: log Z and marginals, with scaled probabilities or logarithms.
 #pragma once
 #include <type_traits>
 
@@ -18,7 +18,7 @@ INLINE void product_lanes(int a0, const R* matrix, const R* belief, int n_labels
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
 }
 
-// exp(matrix - its maximum), with 0 in the padding; returns the maximum. A matrix of -inf alone gives zeros.
+// out = exp(matrix - its maximum), with 0 in the padding; returns the maximum. If all entries are -inf, out is 0.
 template <class R>
 INLINE double exp_matrix(const R* matrix, int n_labels, int lanes, R* out) {
   R top = minus_infinity<R>;
@@ -33,13 +33,13 @@ INLINE double exp_matrix(const R* matrix, int n_labels, int lanes, R* out) {
   return double(shift);
 }
 
-// A matrix without what belongs to its rows and columns alone: out = matrix - row - column, whose range is often half as
-// large (Forest.centred_range does the same sums). Row and column go to the scores of the nodes, which may be far apart.
+// Subtracts row and column terms, which can be added to the node scores instead: out = matrix - row - column. The range of
+// `out` is often half as large. (BoundForest.centred_range computes the same sums.)
 template <class R>
 INLINE void centre(const R* matrix, int n_labels, int lanes, R* out, R* row, R* column) {
   std::fill(row, row + lanes, R(0));
   std::fill(column, column + lanes, R(0));
-  const auto middle = [n_labels](auto entry) INLINED {  // of the finite entries; 0 if there is none
+  const auto middle = [n_labels](auto entry) INLINED {  // mid-range of the finite entries; 0 without any
     R low = std::numeric_limits<R>::infinity(), high = -low;
     for (int k = 0; k < n_labels; k++) {
       const R x = entry(k);
@@ -60,8 +60,8 @@ INLINE void centre(const R* matrix, int n_labels, int lanes, R* out, R* row, R* 
     }
 }
 
-// A product of many scales, whose logarithm is taken only when it threatens to leave the range of a double: a single scale
-// is at least exp(-320) = 1e-139 (Forest.mode: a chain has the widest range).
+// Logarithm of a product of many scales, taken only when the product comes near the limits of a double. A single scale is
+// at least exp(-320) = 1e-139 (see BoundForest.mode).
 struct LogScale {
   double log = 0, product = 1;
   INLINE void multiply(LogScale& s, double c) {
@@ -74,12 +74,12 @@ struct LogScale {
   double total() const { return log + std::log(product); }
 };
 
-// Beliefs are probabilities, scaled to sum one. Nodes from `middle` on are of the second of two examples.
+// Beliefs are probabilities, scaled to sum to one. Nodes from `middle` on belong to the second of two examples.
 template <class R>
 struct ScaledSum {
   const BatchView& b;
-  const R *shared, *own;  // matrices, from exp_matrix, and what it took out of them
-  const double *shift_shared, *shift_own;
+  const R *shared, *per_edge;  // matrices from exp_matrix, and the maxima that it subtracted
+  const double *shift_shared, *shift_per_edge;
   R* messages;
   int64_t middle;
   LogScale scales[2];
@@ -88,22 +88,22 @@ struct ScaledSum {
   INLINED void root(int64_t t, const R* belief) { LogScale::multiply(scale(t), double(lane_sum(belief, b.lanes))); }
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
     R* message = messages + local * b.lanes;
-    const R* matrix = edge_matrix(b, shared, own, t, local).by_child;
+    const R* matrix = edge_matrix(b, shared, per_edge, t, local).by_child;
     FOR_LANES(product_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
     multiply_row(above, message, b.lanes);
     const R c = lane_sum(above, b.lanes);
     scale_row(above, c > 0 ? R(1) / c : R(0), b.lanes);
     LogScale::multiply(scale(t), double(c));
-    scale(t).log += b.n_edge_features ? shift_own[local] : shift_shared[b.edge_type[t]];
+    scale(t).log += b.n_edge_features ? shift_per_edge[local] : shift_shared[b.edge_type[t]];
   }
 };
 
-// ---- sum-product, in logarithms: slower, for scores so far apart that the scaled form would underflow ------------------
+// ---- sum-product with logarithms: slower, for scores for which the scaled form would underflow ------------------------
 
-// The lanes of a group of 32 from a0 on whose term exp(u + v - top) is worth computing beside a term of 1: scores that
-// need logarithms are mostly far apart.
+// Bits of the lanes a0 to a0 + 31 whose terms exp(u + v - top) are not negligible compared to 1. Scores that need
+// logarithms have a wide range, so that most terms are negligible.
 template <class R>
-INLINE uint32_t lanes_that_matter(const R* u, const R* v, R top, int a0, int n) {
+INLINE uint32_t relevant_lanes(const R* u, const R* v, R top, int a0, int n) {
   return lanes_where<R>(std::min(32, n - a0),
                         [&](int a) INLINED { return load(u + a0 + a) + load(v + a0 + a) >= top - 40; });
 }
@@ -114,10 +114,10 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
   if (!(top > minus_infinity<R>)) return double(top);
   V<R> sum = {};
   for (int a0 = 0; a0 < n; a0 += 32) {
-    const uint32_t some = lanes_that_matter(u, v, top, a0, n);
-    if (n <= 32 && !(some & (some - 1))) return double(top);  // most often there is one
-    for (int a = 0; a < 32 && some >> a; a += width<R>)
-      if (some >> a & ((1u << width<R>)-1)) sum += exp_negative(load(u + a0 + a) + load(v + a0 + a) - top);
+    const uint32_t bits = relevant_lanes(u, v, top, a0, n);
+    if (n <= 32 && !(bits & (bits - 1))) return double(top);  // one term, the most frequent case
+    for (int a = 0; a < 32 && bits >> a; a += width<R>)
+      if (bits >> a & ((1u << width<R>)-1)) sum += exp_negative(load(u + a0 + a) + load(v + a0 + a) - top);
   }
   return double(top) + std::log(double(lane_sum(sum)));
 }
@@ -125,18 +125,18 @@ INLINE double log_sum_row(const R* u, const R* v, int n) {
 template <class R>
 struct LogSum {
   const BatchView& b;
-  const R *shared, *own, *zeros;
+  const R *shared, *per_edge, *zeros;
   double total;
 
   INLINED void root(int64_t, const R* belief) { total += log_sum_row(belief, zeros, b.n_labels); }
   INLINED void join(int64_t t, int64_t local, const R* belief, R* above) {
-    const R* matrix = edge_matrix(b, shared, own, t, local).by_parent;
+    const R* matrix = edge_matrix(b, shared, per_edge, t, local).by_parent;
     for (int a = 0; a < b.n_labels; a++) above[a] += R(log_sum_row(matrix + int64_t(a) * b.lanes, belief, b.n_labels));
   }
 };
 
 // Conditional distribution of a node given the label of its parent (or of a root), from log beliefs. Normalised by
-// division: beside a large score the logarithm of a sum would drown.
+// division, since next to a large score the logarithm of the sum would be rounded away.
 template <class R>
 INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   const R top = row_max(row, belief, n);
@@ -144,9 +144,9 @@ INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   if (!(top > minus_infinity<R>)) return;
   double sum = 0;
   for (int a0 = 0; a0 < n; a0 += 32) {
-    const uint32_t some = lanes_that_matter(row, belief, top, a0, n);
-    for (int a = 0; a < 32 && some >> a; a += width<R>) {
-      if (!(some >> a & ((1u << width<R>)-1))) continue;
+    const uint32_t bits = relevant_lanes(row, belief, top, a0, n);
+    for (int a = 0; a < 32 && bits >> a; a += width<R>) {
+      if (!(bits >> a & ((1u << width<R>)-1))) continue;
       const V<R> e = exp_negative(load(row + a0 + a) + load(belief + a0 + a) - top);
       for (int k = 0; k < width<R> && a0 + a + k < n; k++) sum += out[a0 + a + k] = double(e[k]);
     }
@@ -156,22 +156,22 @@ INLINE void conditional(const R* row, const R* belief, int n, double* out) {
 
 // ---- both, up and down ------------------------------------------------------------------------------------------------
 
-// One example after the other, in the chosen mode: `prepare` its scores in `work`, go up, then down as often as wanted.
+// Sum-product in one of two modes. For each example: `prepare` its scores in `work`, then `sum_up`, then `sum_down`.
 template <class R>
 struct SumProduct {
   Mode mode = scaled;
   Workspace<R> work;
-  const R* plain = nullptr;  // matrices of edge types, as they are
-  // mode `scaled`: exponentials of the matrices, and what was taken out of them
-  Rows<R> exp_shared, exp_own;
-  std::vector<double> shift_shared, shift_own;
+  const R* plain = nullptr;  // matrices of edge types
+  // mode `scaled`: exponentials of the matrices, and the subtracted maxima
+  Rows<R> exp_shared, exp_per_edge;
+  std::vector<double> shift_shared, shift_per_edge;
   std::vector<double> joint;  // (lanes) a row of an edge's marginals
 
   const R* shared() const { return mode == scaled ? exp_shared.data() : plain; }
-  const R* own() const { return mode == scaled ? exp_own.data() : work.matrices.data(); }
+  const R* per_edge() const { return mode == scaled ? exp_per_edge.data() : work.matrices.data(); }
 };
 
-// Both orientations of the matrix of an edge type, after its weights have changed.
+// Updates both orientations of the matrix of an edge type.
 template <class R>
 INLINE void set_type(const BatchView& b, int m, SumProduct<R>& s) {
   for (int64_t k = 2 * m * b.matrix_size(), side = 0; side < 2; side++, k += b.matrix_size())
@@ -189,29 +189,30 @@ INLINE void set_shared(const BatchView& b, Mode mode, const R* matrices, SumProd
   for (int m = 0; m < b.n_edge_types; m++) set_type(b, m, s);
 }
 
-// Scores become beliefs, up to scale or as logarithms; log Z. In mode `scaled`, nodes from `middle` on may be of a second
-// example, whose log Z is in `second`. A function of its own: inlined into its callers it breaks GCC 12 (for x86-64-v4).
+// Replaces scores by beliefs (scaled, or logarithms) and returns log Z. In mode `scaled`, nodes from `middle` on may belong to
+// a second example, whose log Z is stored in `second`. Not inlined, because of a bug in GCC 12 (for x86-64-v4).
 template <class R>
 double sum_up(const BatchView& b, int64_t begin, int64_t middle, int64_t end, SumProduct<R>& s, double* second) {
   Workspace<R>& work = s.work;
   R* beliefs = work.scores.data();
   if (s.mode == logarithmic) {
-    LogSum<R> semiring{b, s.shared(), s.own(), work.zeros.data(), 0.0};
+    LogSum<R> semiring{b, s.shared(), s.per_edge(), work.zeros.data(), 0.0};
     up(b, begin, end, beliefs, semiring);
     return semiring.total;
   }
   if (b.n_edge_features) {
     const int64_t size = b.matrix_size();
-    s.exp_own.resize(std::max(s.exp_own.size(), size_t(end - begin) * 2 * size));
-    s.shift_own.resize(std::max(s.shift_own.size(), size_t(end - begin)));
+    s.exp_per_edge.resize(std::max(s.exp_per_edge.size(), size_t(end - begin) * 2 * size));
+    s.shift_per_edge.resize(std::max(s.shift_per_edge.size(), size_t(end - begin)));
     for (int64_t t = begin; t < end; t++)
       for (int side = 0; side < 2 && b.parent[t] >= 0; side++) {
         const int64_t k = (2 * (t - begin) + side) * size;
-        s.shift_own[t - begin] = exp_matrix(work.matrices.data() + k, b.n_labels, b.lanes, s.exp_own.data() + k);
+        s.shift_per_edge[t - begin] =
+            exp_matrix(work.matrices.data() + k, b.n_labels, b.lanes, s.exp_per_edge.data() + k);
       }
   }
-  ScaledSum<R> semiring{b,      s.shared(), s.own(), s.shift_shared.data(), s.shift_own.data(), work.messages.data(),
-                        middle, {}};
+  ScaledSum<R> semiring{
+      b, s.shared(), s.per_edge(), s.shift_shared.data(), s.shift_per_edge.data(), work.messages.data(), middle, {}};
   for (int64_t t = begin; t < end; t++) {
     R* row = beliefs + (t - begin) * b.lanes;
     const R top = lane_max(row, b.lanes);
@@ -227,9 +228,9 @@ INLINE double sum_up(const BatchView& b, int64_t begin, int64_t end, SumProduct<
   return sum_up(b, begin, end, end, s, nullptr);
 }
 
-// A path that is far behind at a node may be the only one in the end, where pairs of labels are forbidden. So with mode
-// `careful` no product may come near underflow: scores of a node are within `widest_node` of each other, matrices too
-// (forest.py), and beliefs are 0 or at least `least_belief`.
+// With forbidden pairs, a path with a low score at one node may be the only one that can be completed. So with mode
+// `careful` no product may come near underflow: the range of the scores of a node, and of matrices (forest.py), is at most
+// `widest_node`, and beliefs are 0 or at least `least_belief`.
 constexpr double widest_node = 230, least_belief = 1e-100;
 
 template <class R>
@@ -243,9 +244,9 @@ INLINE bool narrow_nodes(const BatchView& b, int64_t begin, int64_t end, const R
   return narrow;
 }
 
-// In float32, for chains in which any label can follow any other after `steps` nodes, and labels are limited at the first and
-// the last node alone: the widest scores of a node for which nothing underflows. The path from a label to where the best one
-// leads to costs at most `steps` times the range of nodes and edges, and there are n_labels ways for each step.
+// The largest range of node scores without underflow in float32, for chains in which any label can follow any other after
+// `steps` nodes and labels are restricted at the first and the last node only. Joining the best path from any label costs at
+// most `steps` times the range of nodes and edges, and there are n_labels paths for each step.
 template <class R>
 INLINE double widest_in_single(const BatchView& b, const SumProduct<R>& s, int steps) {
   double least = 1;
@@ -256,7 +257,7 @@ INLINE double widest_in_single(const BatchView& b, const SumProduct<R>& s, int s
   return least > 0 ? 80.0 / steps - std::log(double(b.n_labels)) + std::log(least) : -1;
 }
 
-// As sum_up, in the mode that is safe for this example; `restore(scores)` puts back the scores before they were changed.
+// As sum_up, in the mode that is safe for this example; `restore(scores)` restores the scores after an attempt.
 template <class R, class Restore>
 INLINE double sum_up_carefully(const BatchView& b, int64_t begin, int64_t end, SumProduct<R>& s, Restore restore) {
   R* beliefs = s.work.scores.data();
@@ -277,12 +278,12 @@ struct NoRows {
   void operator()(int64_t, int, const double*) const {}
 };
 
-// Marginals of all nodes, in `results`. on_row(t, a, p) gets those of the edge above t where the parent has label a, in a
-// row of `lanes`. In mode `logarithmic`, labels of parents with a probability below `least` have no row. In mode `scaled`,
-// `ratios` are such that the marginal of an edge is ratio[parent] * matrix[parent, child] * belief[child].
+// Stores the marginals of all nodes in `results`. on_row(t, a, p) gets the marginals of the edge above t for label a of the
+// parent, in a row of `lanes`. In mode `logarithmic`, labels of parents with a probability below `least` are skipped. In mode
+// `scaled`, the marginal of an edge is ratio[parent] * matrix[parent, child] * belief[child].
 template <class R, class OnRow>
 INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double least, SumProduct<R>& s, OnRow on_row) {
-  const R *beliefs = s.work.scores.data(), *shared = s.shared(), *own = s.own();
+  const R *beliefs = s.work.scores.data(), *shared = s.shared(), *per_edge = s.per_edge();
   R* marginals = s.work.results.data();
   double* joint = s.joint.data();
   const int n = b.n_labels, lanes = b.lanes;
@@ -300,7 +301,7 @@ INLINE void sum_down(const BatchView& b, int64_t begin, int64_t end, double leas
       std::copy(joint, joint + lanes, marginal);
       continue;
     }
-    const R *above = marginals + (p - begin) * lanes, *matrix = edge_matrix(b, shared, own, t, local).by_parent;
+    const R *above = marginals + (p - begin) * lanes, *matrix = edge_matrix(b, shared, per_edge, t, local).by_parent;
     if (s.mode == scaled) {
       const R* message = s.work.messages.data() + local * lanes;
       R* ratio = s.work.ratios.data() + local * lanes;
@@ -345,13 +346,13 @@ INLINE void outer_lanes(int a0, const R* ratios, const R* beliefs, const int64_t
   }
 }
 
-// outer[kind] += sum over the edges of a kind of ratio (by label of the parent) times belief (of the child), after
-// `sum_down` in mode `scaled`: times the matrix of the kind these are the sums of marginals. `rows` is for its own use.
+// outer[kind] += sum over the edges of a kind of ratio (of the parent) times belief (of the child), after `sum_down` in mode
+// `scaled`. Multiplied by the matrix of the kind these are the sums of marginals. `rows` is scratch space.
 template <class R>
 INLINE void add_outer(const BatchView& b, int64_t begin, int64_t end, const SumProduct<R>& s,
                       std::vector<int64_t>& rows, R* outer) {
   for (int64_t t = begin; t < end;) {
-    rows.clear();  // edges of one kind that follow each other, as row starts into ratios and beliefs
+    rows.clear();  // consecutive edges of one kind, as offsets of their rows in ratios and beliefs
     int64_t kind = -1;
     for (; t < end; t++) {
       if (b.parent[t] < 0) continue;

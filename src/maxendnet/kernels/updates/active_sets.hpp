@@ -1,4 +1,4 @@
-// The dual variables of a hinge problem: per example, the labellings that have dual weight.
+// Dual variables of a hinge problem: for each example, the labellings with dual weight.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,16 +14,16 @@ struct Block {
 
   const uint16_t* labelling(size_t j) const { return labels.data() + j * n; }
 
-  // the place of a labelling, which is added without weight if it is not there yet
-  size_t find_or_add(const uint16_t* wanted, double price) {
+  // index of a labelling, which is added without weight if it is new
+  size_t find_or_add(const uint16_t* candidate, double price) {
     for (size_t j = 0; j < alpha.size(); j++)
-      if (std::equal(wanted, wanted + n, labelling(j))) return j;
-    labels.insert(labels.end(), wanted, wanted + n);
+      if (std::equal(candidate, candidate + n, labelling(j))) return j;
+    labels.insert(labels.end(), candidate, candidate + n);
     alpha.push_back(0);
     cost.push_back(price);
     return alpha.size() - 1;
   }
-  // The true labelling, at place 0, stays: all weight may have to return to it.
+  // The true labelling, at index 0, is never dropped: all weight may return to it.
   void drop_if_empty(size_t j) {
     if (j == 0 || alpha[j] > 0) return;
     const size_t last = alpha.size() - 1;
@@ -39,7 +39,7 @@ struct Block {
 struct ActiveSets {
   std::vector<Block> blocks;
 
-  // all weight on the true labellings
+  // puts all weight on the true labellings
   ActiveSets(int64_t n_examples, const int64_t* offsets, const int32_t* y, const double* sample_weight, double C)
       : blocks(n_examples) {
     for (int64_t i = 0; i < n_examples; i++) {
@@ -50,7 +50,7 @@ struct ActiveSets {
     }
   }
 
-  // from numbers that were kept: nodes and active labellings of every example, and what belongs to these in a row
+  // from saved arrays: numbers of nodes and of active labellings of every example; then labels, weights and costs, concatenated
   ActiveSets(int64_t n_examples, const int64_t* nodes, const int64_t* active, const uint16_t* labels, size_t n_labels,
              const double* alpha, const double* cost, size_t n_alpha)
       : blocks(n_examples) {
@@ -59,7 +59,7 @@ struct ActiveSets {
       // the true labelling is always there
       const bool fits = nodes[i] >= 0 && active[i] >= 1 && uint64_t(active[i]) <= n_alpha - k &&
                         (nodes[i] == 0 || uint64_t(active[i]) <= (n_labels - label) / uint64_t(nodes[i]));
-      if (!fits) throw std::invalid_argument("these numbers are no active sets");
+      if (!fits) throw std::invalid_argument("the arrays of the active sets are inconsistent");
       const size_t n = size_t(active[i]), all = n * size_t(nodes[i]);
       blocks[i].n = nodes[i];
       blocks[i].labels.assign(labels + label, labels + label + all);
@@ -68,7 +68,8 @@ struct ActiveSets {
       label += all;
       k += n;
     }
-    if (label != n_labels || k != n_alpha) throw std::invalid_argument("these numbers are no active sets");
+    if (label != n_labels || k != n_alpha)
+      throw std::invalid_argument("the arrays of the active sets are inconsistent");
   }
 
   double total_cost() const {
@@ -78,7 +79,7 @@ struct ActiveSets {
     return total;
   }
 
-  // a dual point for another C: everything times `factor`, of which labellings other than the truth keep `share`
+  // dual point for another C: all weights times `factor`; labellings other than the truth keep a share of them
   void scale(double factor, double share) {
     for (Block& block : blocks) {
       double moved = 0;

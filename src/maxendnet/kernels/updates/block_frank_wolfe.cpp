@@ -1,9 +1,9 @@
 // Generalised block-coordinate Frank-Wolfe with pairwise steps, on the dual: max over alpha of
 // sum alpha l - sum_k phi(eta_k).
 //
-// The block of an example is its active set: the labellings that have dual weight, and how much. A step moves weight
-// from the worst of them to the most violating labelling. The two mostly differ in a node or two, so that a step
-// touches some hundred coordinates of eta where a step towards the vertex from the whole block touches thousands.
+// The block of an example is its active set: the labellings with dual weight. A step moves weight from the worst of them to
+// the most violating labelling. The two often differ in only one or two nodes, so that a step changes a few hundred
+// coordinates of eta; a step of the whole block towards the vertex would change thousands.
 #include "common/kernels.hpp"
 #include "recursions/search.hpp"
 #include "updates/active_sets.hpp"
@@ -12,7 +12,7 @@
 namespace maxendnet {
 namespace {
 
-// ---- what a step changes --------------------------------------------------------------------------------------------
+// ---- coordinates that a step changes ----------------------------------------------------------------------------------
 
 template <class R>
 OUTLINE void gather(Search<ForestView<R>>& s, int64_t, const uint16_t* from, const uint16_t* to, const double* eta,
@@ -37,7 +37,7 @@ OUTLINE void gather(Search<PathsView<R>>& s, int64_t i, const uint16_t* from, co
   end_gathering(v);
 }
 
-// Sets the weights behind a step.
+// Sets the weights after a step.
 template <class R>
 INLINE void set_weights(Search<ForestView<R>>& s, const Direction& v, R* weights) {
   for (size_t j = 0; j < v.n; j++) set_weight(s.b, s.layout, v.index[j], R(v.mean[j]), weights);
@@ -58,20 +58,20 @@ INLINE void set_weights(Search<PathsView<R>>& s, const Direction& v, R* weights)
 
 // ---- steps ------------------------------------------------------------------------------------------------------------
 
-// Augmented scores of the active labellings, and which of those with weight is worst.
+// Computes the augmented scores of the active labellings; returns the index of the worst one with weight.
 template <class View>
-OUTLINE size_t score_active(Search<View>& s, int64_t i, const Block& block, std::vector<double>& found) {
-  found.resize(block.alpha.size());
+OUTLINE size_t score_active(Search<View>& s, int64_t i, const Block& block, std::vector<double>& scores) {
+  scores.resize(block.alpha.size());
   size_t worst = block.alpha.size();
   for (size_t j = 0; j < block.alpha.size(); j++) {
-    found[j] = score(s, i, block.labelling(j));
-    if (block.alpha[j] > 0 && (worst == block.alpha.size() || found[j] < found[worst])) worst = j;
+    scores[j] = score(s, i, block.labelling(j));
+    if (block.alpha[j] > 0 && (worst == block.alpha.size() || scores[j] < scores[worst])) worst = j;
   }
   return worst;
 }
 
-// Moves dual weight from one active labelling to another, by the best step; returns how much, 0 when there is nothing to
-// gain.
+// Moves dual weight from one active labelling to another, by the best step. Returns the moved weight, 0 without an
+// improvement.
 template <class View>
 INLINE double step(Search<View>& s, int64_t i, const KernelPrior& prior, size_t from, size_t to,
                    typename View::Real* weights, double* eta, Block& block, Direction& v) {
@@ -84,7 +84,7 @@ INLINE double step(Search<View>& s, int64_t i, const KernelPrior& prior, size_t 
     block.alpha[to] += gamma;
     block.alpha[from] = gamma < limit ? limit - gamma : 0;
   }
-  // the one that is last in the list first, so that the other keeps its place
+  // the larger index first, so that the other one stays valid
   block.drop_if_empty(std::max(from, to));
   block.drop_if_empty(std::min(from, to));
   return gamma;
@@ -111,7 +111,7 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
       visit(s, i, i + 1);
       const size_t worst = score_active(s, i, block, active);
       size_t target;
-      if (round == 0) {  // the most violating of all labellings; later rounds make do with the active ones
+      if (round == 0) {  // the most violating of all labellings; later rounds use only active ones
         most_violating(s, labels);
         const double best = score(s, i, labels.data());
         double here = 0;
@@ -123,12 +123,13 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
         target = block.find_or_add(labels.data(), price);
       } else {
         target = size_t(std::max_element(active.begin(), active.end()) - active.begin());
-        // what can be gained among the active labellings, against the gap of the whole block
+        // stop if the gap among the active labellings is small compared to that of the block
         double here = 0;
         for (size_t j = 0; j < active.size(); j++) here += block.alpha[j] * active[j];
         if (target == worst || C * b.sample_weight[i] * active[target] - here < 0.3 * gaps[i]) break;
       }
-      const double change = block.cost[target] - block.cost[worst];  // before the step may drop one of them
+      const double change =
+          block.cost[target] - block.cost[worst];  // computed now, since the step may drop one of them
       const double moved = step(s, i, prior, worst, target, weights, eta, block, v);
       if (!(moved > 0)) break;
       cost_change += moved * change;
@@ -139,8 +140,8 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
 
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean) {
   std::visit(
-      [&](auto one) {
-        for (int64_t k = 0; k < n; k++) mean[k] = one.moments(one, eta[k], &k).mean;
+      [&](auto alternative) {
+        for (int64_t k = 0; k < n; k++) mean[k] = alternative.moments(alternative, eta[k], &k).mean;
       },
       prior);
 }
@@ -187,8 +188,8 @@ INLINE auto differences_of(const BatchView& b, const PathsView<R>& paths) {
 
 }  // namespace
 
-// eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), afresh from the active sets, so that rounding does not pile up
-// over millions of steps.
+// eta = sum_i sum_y alpha_i(y) (f(x_i, y_i) - f(x_i, y)), recomputed from the active sets, so that rounding errors do not
+// accumulate over millions of steps.
 template <class View>
 void active_features(const BatchView& b, const View& recursion, const ActiveSets& sets, int64_t first, int64_t last,
                      double* eta) {

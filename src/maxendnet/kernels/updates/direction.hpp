@@ -1,5 +1,5 @@
-// A sparse direction in the space of eta, the line search along it, and the step: what solvers share that move dual weight
-// from one labelling to another.
+// Sparse direction in the space of eta, with the line search and the step along it, for updates that move dual weight from one
+// labelling to another.
 #pragma once
 #include <algorithm>
 
@@ -8,16 +8,17 @@
 
 namespace maxendnet {
 
-// A sparse direction in the space of eta: coordinates without repetition, padded with harmless entries to whole vectors.
-// While it is gathered, a coordinate may come several times.
+// Sparse direction in the space of eta: distinct coordinates, padded with neutral entries to whole vectors. While it is
+// gathered, a coordinate may be added several times.
 struct Direction {
   std::vector<double> sum;       // per coordinate; zero between steps
-  std::vector<int64_t> touched;  // coordinates as they come
+  std::vector<int64_t> touched;  // coordinates in the order of additions
   std::vector<int64_t> index;
   std::vector<double> d, eta;
   std::vector<double> mean;  // after a step: the weights at the coordinates
   size_t n_touched = 0, n = 0;
-  bool all = false;  // more may come than there are coordinates (a long sequence): no list, all are looked at
+  bool all =
+      false;  // with more additions than coordinates (a long sequence), scan all coordinates instead of `touched`
 
   INLINE void add(Direction& v, int64_t k, double value) {
     v.touched[v.n_touched] = k;
@@ -26,7 +27,7 @@ struct Direction {
   }
 };
 
-// Makes room for `most` additions.
+// Reserves memory for at most `most` additions.
 INLINE void begin_gathering(Direction& v, size_t most) {
   v.all = most > v.sum.size();
   const size_t size = std::min(most, v.sum.size()) + width<double>;
@@ -40,9 +41,9 @@ INLINE void begin_gathering(Direction& v, size_t most) {
   v.n_touched = v.n = 0;
 }
 
-// Takes what has come for coordinates [first, last), where the others have none.
+// Collects the sums of the coordinates [first, last); all others must be zero.
 INLINE void take_gathered(Direction& v, const double* eta, int64_t first, int64_t last) {
-  // the first visit takes the sum of a coordinate, repeats find zero
+  // the first visit takes the sum of a coordinate; it is zero for further visits
   auto take_one = [&](int64_t k) INLINED {
     const double x = v.sum[k];
     v.sum[k] = 0;
@@ -59,15 +60,15 @@ INLINE void take_gathered(Direction& v, const double* eta, int64_t first, int64_
 }
 
 INLINE void end_gathering(Direction& v) {
-  for (int a = 0; a < width<double>; a++) {  // repeats of the first coordinate, without direction
+  for (int a = 0; a < width<double>; a++) {  // the first coordinate again, with direction 0
     v.d[v.n + a] = 0;
     v.eta[v.n + a] = v.n ? v.eta[0] : 0;
     v.index[v.n + a] = v.n ? v.index[0] : 0;
   }
 }
 
-// The change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to). `more(add)` adds what a
-// structure has beyond nodes and edges, at most one feature a node.
+// Change of eta when weight moves from one labelling to another: f(x_i, from) - f(x_i, to). `more(add)` adds features beyond
+// those of nodes and edges, at most one per node.
 template <class More>
 INLINE void gather_difference(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const uint16_t* from,
                               const uint16_t* to, const double* eta, Direction& v, More more) {
@@ -86,7 +87,7 @@ struct Slopes {
   double first = 0, second = 0, room = 1;
 };
 
-// First and second derivative of gamma -> sum_k phi(eta_k + gamma d_k), and whether the point is inside the domain.
+// First and second derivative of gamma -> sum_k phi(eta_k + gamma d_k); `room` is positive inside the domain.
 template <class Prior>
 INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
   V<double> first = {}, second = {}, room = spread(1.0);
@@ -95,8 +96,8 @@ INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
     const Moments<V<double>> m = Prior::moments(prior, x, v.index.data() + k);
     first += d * m.mean;
     second += d * d * m.variance;
-    const V<double> own = Prior::room(prior, x);
-    room = select(own < room, own, room);
+    const V<double> inside = Prior::room(prior, x);
+    room = select(inside < room, inside, room);
   }
   Slopes total;
   for (int a = 0; a < width<double>; a++) {
@@ -107,18 +108,18 @@ INLINE Slopes slopes(const Prior& prior, const Direction& v, double gamma) {
   return total;
 }
 
-// The step in [0, limit] that maximises the dual along the direction; 0 where it does not rise. `gain` is the change of
+// Step in [0, limit] that maximises the dual along the direction; 0 if the dual does not increase. `gain` is the change of
 // sum alpha l for a step of 1.
 template <class Prior>
 OUTLINE double line_search_with(Prior prior, const Direction& v, double gain, double limit) {
   const Slopes at_zero = slopes(prior, v, 0);
   const double rise = gain - at_zero.first;
   if (!(rise > 0)) return 0;
-  // without curvature the dual is linear here, and for a quadratic prior all along
+  // without curvature the dual is linear here; with a quadratic prior it is linear everywhere
   double gamma = at_zero.second > 0 ? std::min(limit, prior.start(rise, at_zero.second)) : limit;
   if (Prior::quadratic) return gamma;
   double low = 0, high = limit;
-  bool high_tried = false;  // whether the slope at `high` is known
+  bool high_is_known = false;  // whether the slope at `high` is known
   for (int trial = 0; trial < 40; trial++) {
     const Slopes here = slopes(prior, v, gamma);
     const bool inside = here.room > 0 && std::isfinite(here.first) && std::isfinite(here.second);
@@ -126,22 +127,22 @@ OUTLINE double line_search_with(Prior prior, const Direction& v, double gain, do
     if (inside && std::fabs(slope) <= 0.01 * rise) return gamma;  // within 1e-4 of the best gain, to second order
     if (!inside || slope < 0) {
       high = gamma;
-      high_tried = true;
+      high_is_known = true;
     } else {
       low = gamma;
       if (gamma == limit) return limit;
     }
     double next = inside && here.second > 0 ? gamma + slope / here.second : 0;
-    if (!high_tried && next >= high) next = high;
+    if (!high_is_known && next >= high) next = high;
     else if (!(next > low && next < high)) next = 0.5 * (low + high);
     gamma = next;
   }
-  return low;  // the largest step known to be inside and uphill
+  return low;  // the largest step that is known to be inside the domain and to increase the dual
 }
 
-// Half as far again as the best step. Other blocks will pull the same way, so that over-relaxation takes about a fifth
-// fewer passes (OCR, C = 1); along a parabola any factor below 2 raises the dual. Only for quadratic priors: a cumulant
-// with a border leaves no room behind the best step.
+// Over-relaxation: 1.5 times the best step. Other blocks tend to move in the same direction, so that it takes about a fifth
+// fewer passes (OCR, C = 1). Along a parabola any factor below 2 increases the dual. Only for quadratic priors: with a bounded
+// domain there may be no room beyond the best step.
 template <class Prior>
 INLINE double over_relaxed(double gamma, double limit) {
   return Prior::quadratic ? std::min(1.5 * gamma, limit) : gamma;
@@ -156,7 +157,7 @@ OUTLINE void move_with(Prior prior, Direction& v, double gamma, double* eta) {
   }
 }
 
-// The prior enters a step here and nowhere else: one call for the step, one for the weights behind it.
+// Updates depend on the prior only here: one call for the step size, one for the weights after the step.
 inline double line_search(const KernelPrior& any_prior, const Direction& v, double gain, double limit) {
   return std::visit(
       [&](const auto& prior) {
@@ -165,7 +166,7 @@ inline double line_search(const KernelPrior& any_prior, const Direction& v, doub
       any_prior);
 }
 
-// eta += gamma d, and `v.mean` are the weights there.
+// eta += gamma d; `v.mean` are the weights after the step.
 inline void move(const KernelPrior& any_prior, Direction& v, double gamma, double* eta) {
   std::visit([&](const auto& prior) { move_with(prior, v, gamma, eta); }, any_prior);
 }

@@ -1,4 +1,4 @@
-// Sums of outer products of sparse rows.
+// Sum of outer products of sparse rows.
 #include <algorithm>
 
 #include "common/kernels.hpp"

@@ -1,11 +1,11 @@
 // Block coordinate ascent for the log loss on potentials (online exponentiated gradient, Collins et al. 2008): max over
 // distributions q_i of sum_i C u_i (entropy(q_i) + E_q cost_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f). Costs
-// are those of a loss with a margin, and zero else.
+// are zero unless the loss has a margin.
 //
-// The logarithm of q_i is kept, up to a constant, as potentials: a row for every node, and one matrix for every edge type,
-// which is enough because all edges of a type change alike. A step goes from the potentials towards the scores under the
-// weights at hand, theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i is p(y | x_i; w). The marginals of nodes and the
-// sums of the marginals of edges are kept too, because a step changes eta by what it changes them.
+// The logarithm of q_i is stored, up to a constant, as potentials: a row for every node and a matrix for every edge type (all
+// edges of a type have the same potentials). A step moves the potentials towards the scores under the current weights,
+// theta <- theta + step (w . f + cost - theta); with step 1 and no costs, q_i becomes p(y | x_i; w). The marginals of nodes
+// and the sums of the marginals of edges are stored too, since their change determines that of eta.
 #include "common/kernels.hpp"
 #include "recursions/sum_product.hpp"
 #include "updates/prior.hpp"
@@ -16,7 +16,7 @@ namespace {
 constexpr int most_trials = 6, most_first_trials = 20;
 constexpr double least_step = 1e-3;
 
-// f(place of the first pair, its labels, how many, value) for every feature of node t; without labels they are 0, 1, ...
+// f(first coordinate, labels, number of labels, value) for every feature of node t; null labels are 0, 1, ...
 template <class F>
 INLINE void each_feature(const BatchView& b, int64_t t, F f) {
   for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
@@ -30,8 +30,8 @@ INLINE void each_feature(const BatchView& b, int64_t t, F f) {
   }
 }
 
-// Rare features are far apart in memory: what an example needs is asked for while those before it are at work. First where
-// the rows begin, then the rows themselves.
+// Rare features are far apart in memory: the data of the next examples are prefetched. First the offsets of the rows, then
+// the rows.
 INLINE void prefetch_offsets(const BatchView& b, int64_t i) {
   for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) prefetch(b.row_offsets + b.indices[k]);
 }
@@ -46,15 +46,15 @@ INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const
   }
 }
 
-// Potentials of one example, and what belongs to them.
+// Proposed potentials of one example, with their marginals.
 template <class R>
 struct Trial {
   SumProduct<R> sums;
-  std::vector<R> goal;                  // (n, lanes) scores under the weights, with costs
+  std::vector<R> goal;                  // (n, lanes) scores under the current weights, with costs
   std::vector<R> node, matrix;          // potentials
-  std::vector<R> both, outer;           // matrices in both orientations; sums over edges
+  std::vector<R> both, outer;           // matrices in both orientations; sums of outer products over edges
   std::vector<R> matrix_marginals;      // (n_edge_types, n_labels, lanes)
-  std::vector<R> change, label_change;  // of the marginals of nodes, and of expected label features
+  std::vector<R> change, label_change;  // changes of node marginals and of expected label features
   std::vector<uint8_t> moves;           // nodes whose marginals change
   std::vector<int64_t> rows;
   double log_partition = 0;
@@ -73,7 +73,7 @@ INLINE double range_of(const R* matrix, int n, int lanes) {
   return double(high - low);
 }
 
-// log Z and the marginals of the potentials in `node` and `matrix`.
+// Computes log Z and the marginals of the potentials `node` and `matrix`.
 template <class R>
 void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_spread, Trial<R>& c) {
   const int64_t size = b.matrix_size();
@@ -93,11 +93,11 @@ void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_
   s.plain = c.both.data();
   for (int m = 0; joined && m < b.n_edge_types; m++) {
     const R* matrix = c.matrix.data() + m * size;
-    R* one = (s.mode == scaled ? s.exp_shared.data() : c.both.data()) + 2 * m * size;
-    if (s.mode == scaled) s.shift_shared[m] = exp_matrix(matrix, n, lanes, one);
-    else std::copy_n(matrix, size, one);
+    R* pair = (s.mode == scaled ? s.exp_shared.data() : c.both.data()) + 2 * m * size;
+    if (s.mode == scaled) s.shift_shared[m] = exp_matrix(matrix, n, lanes, pair);
+    else std::copy_n(matrix, size, pair);
     for (int a = 0; a < n; a++)
-      for (int z = 0; z < n; z++) one[size + int64_t(z) * lanes + a] = one[int64_t(a) * lanes + z];
+      for (int z = 0; z < n; z++) pair[size + int64_t(z) * lanes + a] = pair[int64_t(a) * lanes + z];
   }
   c.log_partition = sum_up(b, begin, end, s);
   c.matrix_marginals.assign(size_t(b.n_edge_types) * size, R(0));
@@ -124,7 +124,7 @@ void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_
   }
 }
 
-// scratch += what the change of the marginals does to the expected features of nodes
+// scratch += change of the expected node features
 template <class R>
 INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) {
   each_feature(b, t, [&](int64_t place, const int32_t* labels, int64_t n, double value) INLINED {
@@ -137,13 +137,13 @@ INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) 
   });
 }
 
-// What the steps of all examples share.
+// State shared by the steps of all examples.
 template <class R>
 struct Ascent {
   const BatchView& b;
   const Layout layout;
   R *weights, *eta;
-  R* scratch;  // as long as the node weights; zero between trials
+  R* scratch;  // of the size of the node weights; zero between trials
   const Weights<R> w;
 
   Ascent(const BatchView& batch, R* all_weights, R* all_eta, R* zeros)
@@ -152,7 +152,7 @@ struct Ascent {
   R* label_weights() const { return weights + layout.label_features + layout.label_features - layout.matrices; }
 };
 
-// One example and the potentials and marginals that it has before a trial.
+// One example with its potentials and marginals before a trial.
 template <class R>
 struct Visited {
   int64_t begin, n;
@@ -161,14 +161,14 @@ struct Visited {
   R *old_node, *old_matrix;  // marginals
 };
 
-// The curvature of phi along the change of eta, whose part for node weights is in `scratch`: sum of
-// d (mean(eta + d) - mean(eta)).
+// Curvature of phi along the change d of eta: sum of d (mean(eta + d) - mean(eta)). The change for node weights is in
+// `scratch`.
 template <class Prior, class R>
 OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
   const BatchView& b = s.b;
   const int lanes = b.lanes;
   const int64_t size = b.matrix_size();
-  // for d in two factors; `now` is mean(eta)
+  // term of a coordinate: d = factor in the sum, `now` is mean(eta)
   const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
     if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
     else return factor * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(now));
@@ -178,7 +178,7 @@ OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>&
     if (!c.moves[t]) continue;
     const R* change = c.change.data() + t * lanes;
     each_feature(b, v.begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
-      if constexpr (std::is_same_v<Prior, GaussianPrior>) {  // one variance for all, so that it waits for the end
+      if constexpr (std::is_same_v<Prior, GaussianPrior>) {  // a single variance
         R sum = 0;
         for (int64_t e = 0; e < n_labels; e++) sum += change[labels ? labels[e] : e] * s.scratch[place + e];
         curve += v.scale * v.scale * prior.variance * x * double(sum);
@@ -201,12 +201,12 @@ OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>&
   return curve;
 }
 
-// Where a trial is taken: eta and the weights follow. `scratch` is zero again in any case.
+// Updates eta and the weights if a trial is accepted. Sets `scratch` to zero in any case.
 template <class Prior, class R>
-OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c, bool taken) {
+OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c, bool accepted) {
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size(), lanes = b.lanes;
-  // eta += d; returns what the weight is then
+  // eta += d; returns the new weight
   const auto follow = [&](int64_t k, double d) INLINED {
     s.eta[k] = R(double(s.eta[k]) + d);
     return R(Prior::moments(prior, double(s.eta[k]), &k).mean);
@@ -215,11 +215,11 @@ OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, c
     if (c.moves[t])
       each_feature(b, v.begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
         for (int64_t k = place; k < place + n_labels; k++) {
-          if (taken && s.scratch[k] != 0) s.weights[k] = follow(k, -v.scale * double(s.scratch[k]));
+          if (accepted && s.scratch[k] != 0) s.weights[k] = follow(k, -v.scale * double(s.scratch[k]));
           s.scratch[k] = 0;
         }
       });
-  if (!taken) return;
+  if (!accepted) return;
   for (int m = 0; m < b.n_edge_types; m++) {
     R* pair = s.weights + s.layout.matrices + 2 * m * size;
     for (int64_t a = 0; a < b.n_labels; a++)
@@ -233,7 +233,7 @@ OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, c
     s.label_weights()[j] = follow(s.layout.label_features + j, -v.scale * double(c.label_change[j]));
 }
 
-// The potentials of a trial: a share of the way to the goal; at a first visit the goal itself, with `added` at the truth.
+// Potentials of a trial: a step towards the goal; at the first visit the goal, with `added` at the true labels.
 template <class R>
 INLINE void propose(const Ascent<R>& s, const Visited<R>& v, bool first, double step, double added, Trial<R>& c) {
   const BatchView& b = s.b;
@@ -253,8 +253,8 @@ INLINE void propose(const Ascent<R>& s, const Visited<R>& v, bool first, double 
     }
 }
 
-// The changes of all marginals; returns (marginals after - before) . (goal - potentials): on average the variance of
-// goal - potentials on the way, times the step.
+// Computes the changes of all marginals; returns (marginals after - before) . (goal - potentials): the average variance of
+// goal - potentials along the step, times the step.
 template <class R>
 INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least_change, Trial<R>& c) {
   const BatchView& b = s.b;
@@ -304,7 +304,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
     const double scale = C * b.sample_weight[i];
     if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
     if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
-    const bool first = std::isinf(gaps[i]);  // not visited yet: all weight is at the truth
+    const bool first = std::isinf(gaps[i]);  // first visit: all weight is on the truth
     gaps[i] = 0;
     if (n == 0 || scale == 0) continue;
     const Visited<R> v{begin,
@@ -320,7 +320,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
     c.moves.assign(size_t(n), 0);
     score_nodes(b, s.w, begin, end, c.goal.data());
     for (int64_t t = 0; t < n; t++) add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
-    // few trials where an example is long, for a call must not last
+    // few trials for long examples, so that a call does not take too long
     const int n_trials = first ? most_first_trials : n < 10000 ? most_trials : 1;
     double added = bonus;
     for (int trial = 0; trial < n_trials; trial++, added *= 1.5) {
@@ -329,27 +329,27 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
       find_marginals(b, begin, end, most_spread, c);
       const double spread = find_changes(s, v, least_change, c);
       const double curve = std::visit([&](const auto& prior) { return curvature_with(prior, s, v, c); }, any_prior);
-      // The slope of the dual after a share s of the way is about scale [(1 - s) variance - s curve / (scale step^2)].
+      // the slope of the dual at a fraction s of the way is about scale [(1 - s) variance - s curve / (scale step^2)]
       const double variance = scale * spread / step, bent = curve / (step * step);
       const double best = variance > 0 ? variance / (variance + bent) : 0;
-      bool taken = variance > 0 && (step <= 1.8 * best || step <= least_step);
+      bool accepted = variance > 0 && (step <= 1.8 * best || step <= least_step);
       const R* now = c.node_marginals();
       if (first) {
-        // Here the dual rises by what entropy and expected score gain, less half the curvature: at the best step the
-        // curvature is the gain. Where both drown in rounding there is no harm.
+        // the dual changes by the gain of entropy and expected score minus half the curvature; at the best step the
+        // curvature is equal to the gain (1e-4: tolerance for rounding)
         double right = 0;
         for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
         const double truth =
             score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, begin, end, c.goal.data(), b.y + begin);
         const double gain = c.log_partition - added * right - truth;
-        taken = curve <= scale * (1.4 * gain + 1e-4);
+        accepted = curve <= scale * (1.4 * gain + 1e-4);
       }
-      std::visit([&](const auto& prior) { follow_with(prior, s, v, c, taken); }, any_prior);
+      std::visit([&](const auto& prior) { follow_with(prior, s, v, c, accepted); }, any_prior);
       if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
       if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
-      if (first) gaps[i] = taken ? scale * double(n) : std::numeric_limits<double>::infinity();
-      if (!taken && !first && !(variance > 0)) break;  // nothing to gain, to rounding
-      if (!taken) continue;
+      if (first) gaps[i] = accepted ? scale * double(n) : std::numeric_limits<double>::infinity();
+      if (!accepted && !first && !(variance > 0)) break;  // no improvement, up to rounding
+      if (!accepted) continue;
       std::copy_n(c.node.data(), n_node, v.node);
       std::copy_n(c.matrix.data(), matrices, v.matrix);
       for (int64_t t = 0; t < n; t++)
@@ -360,9 +360,8 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
   }
 }
 
-// Marginals, entropy plus expected cost, and log-probability of the truth of given potentials, in double precision, for
-// examples [first, last);
-// `features` gets by how much the features that they expect are above those of the truth, weighted.
+// Marginals, entropy plus expected cost, and log-probability of the truth for given potentials of examples [first, last), in
+// double precision. Adds expected features minus those of the truth, weighted, to `features`.
 template <class R>
 void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
                     const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,
@@ -394,7 +393,7 @@ void potential_look(const BatchView& b, const double* cost, int64_t first, int64
     std::copy_n(node, n_node, node_marginals + begin * b.lanes);
     std::copy_n(c.matrix_marginals.data(), matrices, matrix_marginals + i * matrices);
     for (int64_t t = begin; t < end; t++) {
-      double* row = c.node.data();  // no longer needed
+      double* row = c.node.data();  // reused
       for (int a = 0; a < b.n_labels; a++) row[a] = u * (node[(t - begin) * b.lanes + a] - (a == b.y[t]));
       node_expectation(b, layout, t, row, features);
     }

@@ -1,6 +1,6 @@
-// Priors as seen by in-kernel solvers: mean phi' and variance phi'' of a weight, given eta and the weight's number.
-// `room` is positive exactly inside the domain of phi. Each struct equals a class in maxendnet/priors; tests compare them.
-// A new one is a struct and its place in the list `KernelPrior` at the end; all solvers visit that list.
+// Priors of the compiled solvers: mean phi' and variance phi'' of a weight, given eta and the index of the weight. `room` is
+// positive inside the domain of phi and nowhere else. Each struct implements a class of maxendnet/priors; tests compare them.
+// To add a prior, write a struct and add it to the list `KernelPrior` at the end.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -11,12 +11,12 @@
 namespace maxendnet {
 
 struct PriorArgs {
-  double a, b;             // the scalar hyper-parameters
-  const double* variance;  // gaussian: per weight, laid out like eta
-  const double* mean;      // gaussian and proximal_l1, likewise
+  double a, b;             // scalar hyper-parameters
+  const double* variance;  // gaussian: per weight, in the layout of eta
+  const double* mean;      // gaussian and proximal_l1: the same
 };
 
-// T is one double or a vector of them.
+// T is a double or a vector of doubles.
 template <class T>
 struct Moments {
   T mean, variance;
@@ -37,7 +37,7 @@ INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) {
   return V<double>{p[k[0]], p[k[1]], p[k[2]], p[k[3]]};
 }
 
-// What most priors share: they are not quadratic, no border is near, and a Newton step begins the line search.
+// Defaults: not quadratic, an unbounded domain, and a Newton step as start of the line search.
 struct AnyPrior {
   static constexpr bool quadratic = false;
   static bool takes(const PriorArgs&) { return true; }
@@ -48,7 +48,7 @@ struct AnyPrior {
   }
 };
 
-// Same variance and mean for every weight, so no array is read.
+// Equal variances and means of all weights, so that no array is read.
 struct GaussianPrior : AnyPrior {
   static constexpr const char* name = "gaussian";
   double variance, centre;
@@ -78,7 +78,7 @@ struct NormalGammaPrior : AnyPrior {
   static constexpr const char* name = "normal_gamma";
   double a, lam;
   explicit NormalGammaPrior(const PriorArgs& p) : a(p.a), lam(p.b) {}
-  // phi / a is self-concordant: this step stays inside the domain and makes sure progress
+  // phi / a is self-concordant: this step stays inside the domain and increases the dual
   double start(double g, double curvature) const { return g / (curvature + g * std::sqrt(curvature / a)); }
   template <class T>
   INLINE Moments<T> moments(const NormalGammaPrior& p, T eta, const int64_t*) {
@@ -135,8 +135,8 @@ struct ExponentialPrior : AnyPrior {
   }
 };
 
-// Not a prior but its limit: rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), as solvers of L1 problems use it.
-// mean: soft threshold of centre + tau eta at tau rho.
+// L1 penalty rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), for solvers of L1 problems. The mean is the soft
+// threshold of centre + tau eta at tau rho.
 struct ProximalL1 : AnyPrior {
   static constexpr const char* name = "proximal_l1";
   double rho, tau;
@@ -168,16 +168,16 @@ struct UniformPrior : AnyPrior {
   }
 };
 
-// One of them. Solvers take it apart by `std::visit([&](auto prior) {...}, prior)`: by value, so that the compiler knows
-// that nothing else changes its members.
+// Any of the priors. Solvers use `std::visit([&](auto prior) {...}, prior)`: by value, so that the compiler knows that its
+// members do not change.
 using KernelPrior = std::variant<DiagonalGaussianPrior, GaussianPrior, NormalGammaPrior, NormalInverseGaussianPrior,
                                  SpikeSlabPrior, ExponentialPrior, UniformPrior, ProximalL1>;
 
-// The first in the list that has the name and takes the arguments.
+// The first prior of the list with the name that accepts the arguments.
 template <size_t k = 0>
 KernelPrior find_prior(const std::string& name, const PriorArgs& p) {
   if constexpr (k == std::variant_size_v<KernelPrior>) {
-    throw std::invalid_argument("the kernels know no prior of kind '" + name + "'");
+    throw std::invalid_argument("the kernels have no prior of kind '" + name + "'");
   } else {
     using Here = std::variant_alternative_t<k, KernelPrior>;
     return name == Here::name && Here::takes(p) ? KernelPrior(Here(p)) : find_prior<k + 1>(name, p);
