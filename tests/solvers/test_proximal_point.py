@@ -60,3 +60,10 @@ def test_a_warm_start_takes_fewer_passes():
     warm = L1M3N(C=0.55, solver=ProximalPoint(), tol=1e-2, random_state=0, warm_start=True).fit(X, Y)
     warm.set_params(C=0.6).fit(X, Y)
     assert warm.converged_ and warm.n_passes_ <= cold.n_passes_
+
+
+def test_examples_whose_gap_was_zero_are_visited_after_the_centre_moved():
+    """Two examples, solved exactly at the first centre: the fit cycled at a gap of 0.33."""
+    tiny = [[[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]]], [["b", "b"], ["a", "a"]]
+    model = L1M3N(solver=ProximalPoint(), random_state=0).fit(*tiny)
+    assert model.converged_ and model.objective_ == pytest.approx(1.5, rel=1e-2)

@@ -16,6 +16,9 @@ from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 
+LEAST_CHANCE = 0.02
+"""Chance to draw any example, relative to the mean: gaps that were 0 at the last centre are not 0 at this one."""
+
 
 @dataclass(eq=False, repr=False)
 class ProximalL1(Piece):
@@ -137,7 +140,7 @@ class ProximalPoint(Solver):
             state = self._fit_border(problem, state._replace(centre=centre, tau=tau))
         easier = self._easier(problem, state)
         block_updates.set_weights(easier, state.dual_state)
-        picks = block_updates.draw(easier, state.dual_state, self.inner.sampling)
+        picks = block_updates.draw(easier, state.dual_state, self.inner.sampling, LEAST_CHANCE)
         block_updates.update(easier, state.dual_state, picks, self.inner.inner)
         problem.n_oracle += len(picks)
         return self._fit_border(problem, state)._replace(n_pass=state.n_pass + 1)

@@ -84,13 +84,17 @@ def rescale(problem: Problem, state: BlockState, C: float) -> None:
     set_weights(problem, state)
 
 
-def draw(problem: Problem, state: BlockState, sampling: str) -> NDArray[np.int64]:
-    """Draw the examples of the next pass."""
+def draw(problem: Problem, state: BlockState, sampling: str, least: float = 0.0) -> NDArray[np.int64]:
+    """Draw the examples of the next pass.
+
+    ``least`` times the mean is added to all chances, for known gaps of 0 that may no longer be 0.
+    """
     n = problem.n_examples
     if sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
         return state.rng.permutation(n).astype(np.int64)
     # in proportion to the square root: known gaps are out of date, and other examples would wait too long
-    cumulative = np.cumsum(np.sqrt(state.gaps))
+    chances = np.sqrt(state.gaps)
+    cumulative = np.cumsum(chances + least * (chances.mean() or 1.0))
     picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
     return picks.astype(np.int64)
 
