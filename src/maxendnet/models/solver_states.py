@@ -49,6 +49,7 @@ def records() -> dict[str, type]:
         "maxendnet.solvers.base": "Solver",
         "maxendnet.solvers.certificate.dual_mixture": "DualPoint",
         "maxendnet.solvers.curvature.factor": "Factor",
+        "maxendnet.solvers.subproblems.cuts": "Cuts",
         "maxendnet.solvers.subproblems.smooth_l1": "SmoothL1",
     }
     known = pieces()

@@ -46,7 +46,16 @@ class Evaluation(NamedTuple):
     which: str = "last"
     """'last', 'average' or 'best' of the iterates."""
     cost: float = np.nan
-    """sum alpha l of the dual point that has this eta."""
+    """``sum alpha l`` of the dual point with this eta."""
+
+    @classmethod
+    def certified(
+        cls, problem: Problem, w: FloatArray, eta: FloatArray | None, primal: float, dual: float, which: str = "last",
+        cost: float = np.nan,
+    ) -> Evaluation:  # fmt: skip
+        """Return the evaluation of a point with a dual value, whose relative gap is compared with `tol`."""
+        gap = problem.relative(primal - dual, primal)
+        return cls(w, eta, primal, dual, gap, gap, which, cost)
 
 
 @dataclass
@@ -118,6 +127,12 @@ class Solver(Piece):
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
         """Whether it is time for `evaluate`; it costs about a pass where the solver has no certificate at hand."""
         return True
+
+
+def require_solver_or_none(name: str, value: Any) -> None:
+    """Raise ``ValueError`` unless the option is a solver or None."""
+    if not (value is None or isinstance(value, Solver)):
+        raise ValueError(f"{name} must be a solver such as BlockFrankWolfe(), or None, got {value!r}.")
 
 
 class Support(NamedTuple):

@@ -272,8 +272,7 @@ class BlockFrankWolfe(Solver):
             points.append((primal, mu, state.average.copy(), "average", state.average_cost))
         primal, mu, eta, which, cost = min(points, key=lambda point: point[0])
         self._set_objective_at_zero(problem, state)
-        gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, eta, primal, dual, gap, gap, which, cost)
+        return Evaluation.certified(problem, mu, eta, primal, dual, which, cost)
 
     def _primal(self, problem: Problem, state: DualState, w: FloatArray) -> float:
         problem.n_oracle += sum(state.sizes)

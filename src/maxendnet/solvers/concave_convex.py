@@ -12,7 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.losses import Log
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Result, Solver, Support, check_requirements, missing, run
+from maxendnet.solvers.base import (
+    Evaluation,
+    Result,
+    Solver,
+    Support,
+    check_requirements,
+    missing,
+    require_solver_or_none,
+    run,
+)
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
@@ -105,8 +114,7 @@ class ConcaveConvex(Solver):
     instead_of_gap = "decrease of the objective or gap of the last round"
 
     def check(self) -> None:
-        if not (self.inner is None or isinstance(self.inner, Solver)):
-            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
+        require_solver_or_none("inner", self.inner)
         for name in ("starts", "max_passes"):
             require_count(name, getattr(self, name))
 

@@ -11,20 +11,17 @@ from numpy.typing import NDArray
 from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation
 from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside
-from maxendnet.solvers.curvature.soft_curvature import soft_curvature
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.smoothing import (
-    at_same_point,
+    SmoothPath,
     blur_of,
-    check_options,
     dual_point,
     in_float64,
     soft_problem,
     with_hessian,
-    with_last,
 )
 from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
@@ -88,7 +85,7 @@ class PathState(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class InteriorPoint(Solver):
+class InteriorPoint(SmoothPath):
     """L1-M3N and L1-CRFs of which few weights matter: barriers in the dual, whose weights fall.
 
     The dual of an L1-M3N is a linear programme over the shares of labellings, with ``|eta_k| <= rho``. Here it gets a
@@ -120,14 +117,10 @@ class InteriorPoint(Solver):
     True
     """
 
-    first_temperature: float = 0.3
-    look_every: int = 5
     requires = ("loss.smooth or loss.linear_slack", "convex", "prior.rho", "structure.pairwise", "backend.local")
-    accuracy = 1e-4
-    warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> PathState:
-        check_options(self.first_temperature, self.look_every)
+        self.check()
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         width = self._first_width(problem)
         if warm is not None:  # near the end of the path, with room for another C
@@ -144,26 +137,15 @@ class InteriorPoint(Solver):
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         return rho_of(problem) * temperature / (problem.batch.largest or 1.0)
 
-    def carried(self, problem: Problem, state: PathState) -> PathState:
-        """Weights serve any problem."""
-        return state
-
-    def step(self, problem: Problem, state: PathState) -> PathState:
-        soft, before = state.soft, state.soft.n_oracle
-        inner = (LBFGS() if state.held is None else HeldAtZero(dual_search=False, held=state.held)).step(
-            soft, state.inner
-        )
-        problem.n_oracle += soft.n_oracle - before
-        points = with_last(state.points, soft, inner)
-        state = state._replace(inner=inner, points=points, n_steps=state.n_steps + 1)
-        if state.n_steps % self.look_every and not inner.finished:
-            return state
-        gained = state.value_before - inner.value
-        state = state._replace(value_before=inner.value)
-        return (self._look if state.held is None else self._look_at_zeros)(problem, state, gained)
+    def _inner(self, problem: Problem, state: PathState | None = None) -> LBFGS:
+        if state is None or state.held is None:
+            return LBFGS()
+        return HeldAtZero(dual_search=False, held=state.held)
 
     def _look(self, problem: Problem, state: PathState, gained: float) -> PathState:
-        """On the path: a further step at these barriers, or smaller ones, or zeros."""
+        """Make another step at these barriers, or reduce them, or set weights to zero."""
+        if state.held is not None:
+            return self._look_at_zeros(problem, state, gained)
         inner, ended = state.inner, bool(state.inner.finished)
         wanted, entropy = wanted_of(problem, state), blur_of(state.soft, inner)
         barrier = SmoothL1(rho_of(problem), state.width).barrier(inner.w)
@@ -173,7 +155,10 @@ class InteriorPoint(Solver):
             least = LEAST_FACTOR_OF_LOG if problem.loss.smooth else LEAST_FACTOR
             factors = np.clip([0.9 * cooler, 0.9 * narrower], least, 1.0)
             return self._with_smaller_barriers(problem, state, *factors) if settled else state
-        state = bounded(problem, self._in_float64(problem, state))
+        if not in_float64(state.soft, inner):
+            exact = smooth_problem(problem, state.temperature, state.width, exact=True)
+            state = self._in_float64(problem, state, exact, single=False)
+        state = bounded(problem, state)
         primal = problem.primal(inner.w)
         if primal < state.primal:
             state = state._replace(primal=primal, w=inner.w)
@@ -185,14 +170,6 @@ class InteriorPoint(Solver):
         again = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + REPEAT
         return with_hessian(problem, state)._replace(hessian_at=state.n_steps) if again else state
 
-    def _in_float64(self, problem: Problem, state: PathState) -> PathState:
-        """The same point of the same smooth problem, with passes in float64 from here on."""
-        if in_float64(state.soft, state.inner):
-            return state
-        soft = smooth_problem(problem, state.temperature, state.width, exact=True)
-        inner = LBFGS()._at(soft, state.inner.w, state.inner.curvature, single=False)._replace(tol=state.tol)
-        return at_same_point(problem, state, soft, inner)
-
     def _with_smaller_barriers(self, problem: Problem, state: PathState, cooler: float, narrower: float) -> PathState:
         temperature, width = cooler * state.temperature, narrower * state.width
         coldest = 1e-9 * float(problem.cost.max(initial=0.0))
@@ -200,19 +177,8 @@ class InteriorPoint(Solver):
             return state._replace(finished=True)
         exact = in_float64(state.soft, state.inner)
         soft = smooth_problem(problem, temperature, width, exact)
-        w, learnt = state.inner.w, state.inner.curvature
-        curvature = soft_curvature(soft, w)._replace(s=learnt.s, y=learnt.y, curves=learnt.curves)
-        inner = LBFGS()._at(soft, w, curvature, single=not exact)._replace(tol=state.tol)
-        problem.n_oracle += 2 * problem.n_examples
-        new = state._replace(
-            soft=soft,
-            inner=inner,
-            width=width,
-            value_before=np.inf,
-            hessian_at=None,
-            held=None,
-            n_falls=state.n_falls + 1,
-        )
+        new = self._moved_to(problem, state, soft, single=not exact)
+        new = new._replace(width=width, hessian_at=None, held=None, n_falls=state.n_falls + 1)
         return with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
@@ -248,8 +214,7 @@ class InteriorPoint(Solver):
 
     def evaluate(self, problem: Problem, state: PathState) -> Evaluation:
         w, primal = (state.inner.w, problem.primal(state.inner.w)) if state.w is None else (state.w, state.primal)
-        gap = problem.relative(primal - state.dual, primal)
-        return Evaluation(w, None, primal, state.dual, gap, gap)
+        return Evaluation.certified(problem, w, None, primal, state.dual)
 
 
 def rho_of(problem: Problem) -> float:

@@ -241,8 +241,22 @@ class LBFGS(Solver):
     def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
         loss, slope, cost, _, relaxation_gap = problem.loss_and_gradient(w, single=single)
         value = problem.prior.penalty(w) + problem.C * loss
-        gradient = capable(problem.prior, "smooth").gradient(w) + problem.C * slope
+        gradient = self._penalty_gradient(problem, w) + problem.C * slope
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, relaxation_gap=relaxation_gap)
+
+    def _penalty_gradient(self, problem: Problem, w: FloatArray) -> FloatArray:
+        return capable(problem.prior, "smooth").gradient(w)
+
+    def _in_double(self, problem: Problem, state: SmoothState, w: FloatArray, curvature: Curvature) -> SmoothState:
+        """Return the state at w, computed in float64."""
+        exact = self._at(problem, w, curvature, single=False)
+        return exact._replace(tol=state.tol, first_norm=state.first_norm)
+
+    def _evaluated(self, problem: Problem, state: SmoothState) -> SmoothState:
+        """Return the same state, computed in float64."""
+        if not state.single:
+            return state
+        return self._in_double(problem, state, state.w, state.curvature)._replace(search=state.search)
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         direction = -state.curvature.times(state.gradient)
@@ -254,8 +268,7 @@ class LBFGS(Solver):
         new = self._line_search(problem, state, direction, slope, length)
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
-                exact = self._at(problem, state.w if new is None else new.w, state.curvature.forget(), single=False)
-                return exact._replace(first_norm=state.first_norm)
+                return self._in_double(problem, state, (new or state).w, state.curvature.forget())
             state = self._in_rounding(state, new)
             if new is None or state.finished or state.idle == PATIENCE:
                 return state
@@ -321,8 +334,7 @@ class LBFGS(Solver):
         return n_pass % 25 == 0 or self._measure(problem, state)[1] <= tol
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
-        exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
-        exact = exact._replace(first_norm=state.first_norm)
+        exact = self._evaluated(problem, state)
         gap, measure = self._measure(problem, exact)
         eta = self._eta(problem, exact)
         has_dual = has_certificate(problem)

@@ -9,10 +9,11 @@ import numpy as np
 
 from maxendnet.priors.base import Prior, capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation
+from maxendnet.solvers.certificate.dual_mixture import share_inside
 from maxendnet.solvers.certificate.l1_dual import can_search, l1_dual
 from maxendnet.solvers.certificate.marginals import mixed_entropy
-from maxendnet.solvers.lbfgs import Curvature, SmoothState, memory_for
+from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState, memory_for
 
 LOOK_EVERY = 10
 """Passes between two looks at how much the objective falls."""
@@ -30,7 +31,7 @@ LEAST_SHARE = 0.5
 
 
 @dataclass(eq=False, repr=False)
-class OWLQN(Solver):
+class OWLQN(LBFGS):
     """OWL-QN (Andrew & Gao 2007): L-BFGS inside one orthant at a time, weights that would change sign stop at zero.
 
     The dual point is ``p(y | x; w)``, mixed with the truth until every ``|eta_k| <= rho``; the share s of the model is
@@ -57,10 +58,8 @@ class OWLQN(Solver):
     True
     """
 
-    memory: int | None = None
     dual_search: bool = True
     requires = ("loss.smooth", "prior.rho or prior.l1")
-    warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = problem.first_weights(seed) if warm is None else warm.w.copy()
@@ -68,11 +67,9 @@ class OWLQN(Solver):
         slope = pseudo_gradient(w, state.gradient, l1_price(problem.prior))
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
-    def _at(self, problem: Problem, w: FloatArray, curvature: Curvature, single: bool = True) -> SmoothState:
-        loss, slope, cost, _, relaxation_gap = problem.loss_and_gradient(w, single=single)
-        value = problem.prior.penalty(w) + problem.C * loss
-        gradient = problem.C * slope + getattr(problem.prior, "l2", 0.0) * w
-        return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, relaxation_gap=relaxation_gap)
+    def _penalty_gradient(self, problem: Problem, w: FloatArray) -> FloatArray:
+        """Return the gradient of the squared penalty of an elastic net; that of the L1 penalty is left out."""
+        return getattr(problem.prior, "l2", 0.0) * w
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         search = state.search._replace(n_steps=state.search.n_steps + 1)
@@ -122,8 +119,7 @@ class OWLQN(Solver):
             new = None
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
             if state.single:  # float32 sees no further decrease: go on in float64
-                exact = self._at(problem, w if new is None else new.w, state.curvature.forget(), single=False)
-                return exact._replace(tol=state.tol, first_norm=state.first_norm)
+                return self._in_double(problem, state, (new or state).w, state.curvature.forget())
             if new is None:  # what was learnt far away may mislead here: once more without it
                 return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
         memory = memory_for(self.memory, problem.n_weights)
@@ -136,18 +132,16 @@ class OWLQN(Solver):
         return n_pass % 10 == 0 or self._gaps(problem, state)[0] <= 0.7 * tol * abs(state.value)
 
     def evaluate(self, problem: Problem, state: SmoothState) -> Evaluation:
-        exact = self._at(problem, state.w, state.curvature, single=False) if state.single else state
-        exact = exact._replace(search=state.search)
+        exact = self._evaluated(problem, state)
         if not problem.convex:
-            slope = self._slope(problem, exact._replace(first_norm=state.first_norm))
+            slope = self._slope(problem, exact)
             return Evaluation(state.w, None, exact.value, np.nan, np.nan, slope)
         free, first_order, share = self._gaps(problem, exact)
         gap = free
         # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
         if pairwise(problem) and share > LEAST_SHARE and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
-        relative = problem.relative(gap, exact.value)
-        return Evaluation(state.w, None, exact.value, exact.value - gap, relative, relative)
+        return Evaluation.certified(problem, state.w, None, exact.value, exact.value - gap)
 
     @staticmethod
     def _slope(problem: Problem, state: SmoothState) -> float:
@@ -163,8 +157,7 @@ class OWLQN(Solver):
             gap = problem.dual_prior.cumulant(eta) + problem.prior.penalty(state.w) - float(state.w @ eta)
             gap += problem.C * state.relaxation_gap
             return gap, gap, 1.0
-        rho, largest = l1_price(problem.prior), np.abs(eta).max(initial=0.0)
-        share = min(1.0, rho / largest) if largest > 0 else 1.0
+        share = share_inside(l1_price(problem.prior), eta)
         first_order = problem.prior.penalty(state.w) - share * (float(state.w @ eta) - problem.C * state.relaxation_gap)
         free = first_order + (1.0 - share) * problem.C * state.loss
         return min(free, state.value - state.search.dual), first_order, share

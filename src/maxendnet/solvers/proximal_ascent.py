@@ -11,6 +11,7 @@ from scipy.special import xlogy
 
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.certificate.dual_mixture import share_inside
 from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
 from maxendnet.solvers.proximal_point import ProximalL1
 from maxendnet.solvers.subproblems.working_set import WorkingSet, working_set
@@ -215,9 +216,7 @@ def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> floa
     if l2 > 0:
         entropies, price = state.entropies, problem.dual_prior.cumulant(eta)
     else:
-        largest = float(np.abs(eta).max(initial=0.0))
-        share = min(1.0, l1 / largest) if largest > 0 else 1.0
-        entropies, price = mixed_with_truth(state.entropies, state.truths, share), 0.0
+        entropies, price = mixed_with_truth(state.entropies, state.truths, share_inside(l1, eta)), 0.0
     return problem.C * float(entropies @ problem.batch.sample_weight) - price
 
 

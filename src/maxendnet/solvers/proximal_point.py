@@ -15,6 +15,7 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
+from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 
 LEAST_CHANCE = 0.02
 """Chance to draw any example, relative to the mean: gaps that were 0 at the last centre are not 0 at this one."""
@@ -155,11 +156,7 @@ class ProximalPoint(Solver):
         hinge = block_updates.block_gaps(easier, dual_state, mu)
         problem.n_oracle += problem.n_examples
         primal = problem.prior.penalty(mu) + problem.C * float(hinge @ problem.structure.sample_weight)
-        largest, cost = float(np.abs(eta).max(initial=0.0)), dual_state.sets.total_cost()
-        if radius is None:
-            dual = cost * min(1.0, capable(problem.prior, "l1").rho / largest if largest > 0 else 1.0)
-        else:
-            dual = max(cost - radius * largest, 0.0)
+        dual = l1_dual_value(problem.prior, eta, dual_state.sets.total_cost())
         if primal < state.primal:
             state = state._replace(primal=primal, w=mu)
         return state._replace(dual=max(dual, state.dual), here=primal)
@@ -169,8 +166,7 @@ class ProximalPoint(Solver):
 
     def evaluate(self, problem: Problem, state: ProximalState) -> Evaluation:
         state = self._certify(problem, state)
-        gap = problem.relative(state.primal - state.dual, state.primal)
-        return Evaluation(state.w, None, state.primal, state.dual, gap, gap)
+        return Evaluation.certified(problem, state.w, None, state.primal, state.dual)
 
 
 def _radius(problem: Problem) -> float | None:

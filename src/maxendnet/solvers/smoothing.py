@@ -11,7 +11,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture, share_inside
 from maxendnet.solvers.curvature.sampled_hessian import (
     full_hessian_worthwhile,
     partial_hessian_worthwhile,
@@ -52,7 +52,62 @@ class SmoothingState(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Smoothing(Solver):
+class SmoothPath(Solver):
+    """Base of the solvers of a sequence of smooth problems, each nearer to a hinge problem than the previous one."""
+
+    first_temperature: float = 0.3
+    look_every: int = 5
+    accuracy = 1e-4
+    warm_anywhere = True
+
+    def check(self) -> None:
+        if not 0 < self.first_temperature < np.inf:
+            raise ValueError(f"first_temperature must be a positive finite number, got {self.first_temperature!r}.")
+        require_count("look_every", self.look_every)
+
+    def carried(self, problem: Problem, state: Any) -> Any:
+        """Return the same state: weights serve any problem."""
+        return state
+
+    def _inner(self, problem: Problem, state: Any = None) -> LBFGS:
+        """Return the solver of the smooth problems."""
+        raise NotImplementedError
+
+    def _look(self, problem: Problem, state: Any, gained: float) -> Any:
+        """Choose the next smooth problem; the last ``look_every`` steps lowered the smooth objective by ``gained``."""
+        raise NotImplementedError
+
+    def step(self, problem: Problem, state: Any) -> Any:
+        soft, before = state.soft, state.soft.n_oracle
+        inner = self._inner(problem, state).step(soft, state.inner)
+        problem.n_oracle += soft.n_oracle - before
+        points = with_last(state.points, soft, inner)
+        state = state._replace(inner=inner, points=points, n_steps=state.n_steps + 1)
+        if state.n_steps % self.look_every and not inner.finished:
+            return state
+        gained = state.value_before - inner.value
+        return self._look(problem, state._replace(value_before=inner.value), gained)
+
+    def _in_float64(self, problem: Problem, state: Any, soft: Problem, single: bool) -> Any:
+        """Return the state at the same weights of the same smooth problem, with passes in float64 from now on."""
+        inner = self._inner(problem)._at(soft, state.inner.w, state.inner.curvature, single)
+        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.inner.tol)
+        problem.n_oracle += soft.n_oracle
+        points = with_last(state.points, soft, inner)
+        return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
+
+    def _moved_to(self, problem: Problem, state: Any, soft: Problem, single: bool) -> Any:
+        """Return the state at the same weights of another smooth problem, with the curvature learnt so far."""
+        w, learnt = state.inner.w, state.inner.curvature
+        curvature = soft_curvature(soft, w)._replace(s=learnt.s, y=learnt.y, curves=learnt.curves)
+        inner = self._inner(problem)._at(soft, w, curvature, single)
+        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
+        problem.n_oracle += 2 * problem.n_examples
+        return state._replace(soft=soft, inner=inner, value_before=np.inf)
+
+
+@dataclass(eq=False, repr=False)
+class Smoothing(SmoothPath):
     """L-BFGS, or OWL-QN under an L1 penalty, on the hinge with a soft maximum, at falling temperature.
 
     The maximum over labellings in the hinge becomes ``T log sum exp(. / T)``, which is smooth and too large by at most
@@ -92,18 +147,14 @@ class Smoothing(Solver):
     True
     """
 
-    first_temperature: float = 0.3
-    look_every: int = 5
     memory: int | None = None
     requires = (
         "not loss.smooth", "loss.linear_slack", "prior.gradient or prior.rho", "prior.variance or prior.rho",
         "prior.cumulant or prior.rho",
     )  # fmt: skip
-    accuracy = 1e-4
-    warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothingState:
-        check_options(self.first_temperature, self.look_every)
+        self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
         # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
         soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
@@ -112,33 +163,21 @@ class Smoothing(Solver):
         problem.n_oracle += soft.n_oracle
         return SmoothingState(soft, inner, with_last((zero, zero), soft, inner), 0.0, tol)
 
-    def carried(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """Weights serve any problem."""
-        return state
-
-    def _inner(self, problem: Problem) -> Any:
+    def _inner(self, problem: Problem, state: Any = None) -> LBFGS:
         return OWLQN(self.memory, dual_search=False) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
-    def step(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        soft, before = state.soft, state.soft.n_oracle
-        inner = self._inner(problem).step(soft, state.inner)
-        problem.n_oracle += soft.n_oracle - before
-        points = with_last(state.points, soft, inner)
-        state = state._replace(inner=inner, points=points, n_steps=state.n_steps + 1)
-        return self._look(problem, state) if state.n_steps % self.look_every == 0 or inner.finished else state
-
-    def _look(self, problem: Problem, state: SmoothingState) -> SmoothingState:
+    def _look(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
         inner, blur = state.inner, blur_of(state.soft, state.inner)
         # the hinge at this point is below the soft one, by about a half of the blur in the end
         wanted = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
-        gained = state.value_before - inner.value
         settled = gained <= 0.1 * blur or bool(inner.finished)
         lags_by_blur = inner.value - state.dual <= 1.1 * blur  # nothing else is missing, and the fit has not ended
-        state = state._replace(value_before=inner.value)
         if settled and (blur > wanted or lags_by_blur):
             return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
         if blur <= 2 * wanted:
-            state = self._in_float64(problem, state)
+            if not soft_hinge(state.soft).exact:
+                exact = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
+                state = self._in_float64(problem, state, exact, single=True)
             state = self._with_hessian(problem, self._mixed(problem, state))
         # Values of relaxed graphs are bounds of a limited accuracy, in which the last digits of the soft problem drown.
         # (Under L1 these digits count: a dual point is scaled by its largest entry.)
@@ -170,23 +209,9 @@ class Smoothing(Solver):
             return state
         return with_hessian(problem, state)._replace(hessian_from=state.n_steps + HESSIAN_EVERY)
 
-    def _in_float64(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """The same point of the same soft problem, with passes in float64 from here on."""
-        if soft_hinge(state.soft).exact:
-            return state
-        soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
-        inner = self._inner(problem)._at(soft, state.inner.w, state.inner.curvature)
-        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.inner.tol, finished=state.inner.finished)
-        return at_same_point(problem, state, soft, inner)
-
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
-        w, learnt = state.inner.w, state.inner.curvature
-        first = soft_curvature(soft, w)
-        inner = self._inner(problem)._at(soft, w, first._replace(s=learnt.s, y=learnt.y, curves=learnt.curves))
-        problem.n_oracle += 2 * problem.n_examples
-        inner = inner._replace(first_norm=state.inner.first_norm, tol=state.tol)
-        return state._replace(soft=soft, inner=inner, value_before=np.inf, hessian_from=state.n_steps + HESSIAN_AFTER)
+        return self._moved_to(problem, state, soft, single=True)._replace(hessian_from=state.n_steps + HESSIAN_AFTER)
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
         near = state.inner.value - state.dual <= NEAR * tol * abs(state.inner.value)
@@ -201,9 +226,8 @@ class Smoothing(Solver):
             problem.n_oracle += soft.n_oracle
         found_now = state.mixed == state.n_steps and points is state.points
         point, dual = (points[0], state.dual) if found_now else best_bound(problem, state, points)
-        gap = problem.relative(primal - dual, primal)
         eta = point.eta if offers(problem.prior, "exact") else None
-        return Evaluation(w, eta, primal, dual, gap, gap, "last", point.cost)
+        return Evaluation.certified(problem, w, eta, primal, dual, cost=point.cost)
 
 
 def with_hessian(problem: Problem, state: Any) -> Any:
@@ -211,20 +235,6 @@ def with_hessian(problem: Problem, state: Any) -> Any:
     curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
     problem.n_oracle += problem.n_examples
     return state if curvature is None else state._replace(inner=state.inner._replace(curvature=curvature))
-
-
-def at_same_point(problem: Problem, state: Any, soft: Problem, inner: SmoothState) -> Any:
-    """The state of a path at the same weights of the same smooth problem, which is computed in another precision."""
-    problem.n_oracle += soft.n_oracle
-    points = with_last(state.points, soft, inner)
-    return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
-
-
-def check_options(first_temperature: float, look_every: int) -> None:
-    """Raise ValueError for options that no path of temperatures can have."""
-    if not 0 < first_temperature < np.inf:
-        raise ValueError(f"first_temperature must be a positive finite number, got {first_temperature!r}.")
-    require_count("look_every", look_every)
 
 
 def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:
@@ -237,8 +247,7 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     wanted = 0.05 * state.tol * problem.gap_scale(state.inner.value)
     rho, last = capable(prior, "l1").rho, points[-1]
     mixture = best_inside(rho, points, wanted / (1 + np.count_nonzero(state.inner.w)))
-    share = min(1.0, rho / max(float(np.abs(last.eta).max(initial=0.0)), np.finfo(float).tiny))
-    return mixture, max(mixture.cost, share * last.cost)
+    return mixture, max(mixture.cost, share_inside(rho, last.eta) * last.cost)
 
 
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:

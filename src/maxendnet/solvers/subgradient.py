@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,34 +64,11 @@ class Iterate(NamedTuple):
         return self.times(1.0 / mass) if mass > 0 else self
 
 
-class Geometry(Protocol):
-    """Relation between weights and dual points under a prior."""
-
-    def first(self, n_parts: int) -> Iterate: ...
-
-    def weights(self, at: Iterate) -> FloatArray: ...
-
-    def step_size(self, at: Iterate, corner: Corner, t: int, squares: float) -> float:
-        """Return the default size of the t-th step; ``squares`` is the sum of all ``|C g|^2`` so far."""
-        ...
-
-    def step(self, at: Iterate, corner: Corner, example: int, size: float) -> Iterate: ...
-
-    def price(self, eta: FloatArray) -> float:
-        """Return the conjugate of the penalty: a dual value is a gain less this price."""
-        ...
-
-    def dual(self, at: Iterate) -> tuple[float, float]:
-        """Return the best dual value on the segment from 0 to a dual point, and the share of the point."""
-        ...
-
-    def inside(self, at: Iterate) -> Iterate:
-        """Move an iterate of another problem into the domain."""
-        ...
-
-
 class CumulantGeometry:
-    """Weights are the mean of the prior tilted by ``eta``; a step moves ``eta`` towards the corner."""
+    """Relation between weights and dual points under a prior with a cumulant.
+
+    Weights are the mean of the prior tilted by ``eta``; a step moves ``eta`` towards the corner.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.prior = problem, problem.exact_prior
@@ -103,6 +80,7 @@ class CumulantGeometry:
         return self.prior.mean(at.eta)
 
     def step_size(self, at: Iterate, corner: Corner, t: int, squares: float) -> float:
+        """Return the default size of the t-th step; ``squares`` is the sum of all ``|C g|^2`` so far."""
         if len(at.mass) == 1:
             return best_step(self.prior, at.eta, corner.eta - at.eta, corner.gain - at.gain)
         return one_over_t(at, t)
@@ -116,17 +94,20 @@ class CumulantGeometry:
             share *= 0.5
 
     def price(self, eta: FloatArray) -> float:
+        """Return the conjugate of the penalty: a dual value is a gain less this price."""
         return self.prior.cumulant(eta)
 
     def dual(self, at: Iterate) -> tuple[float, float]:
+        """Return the best dual value on the segment from 0 to a dual point, and the share of the point."""
         return self.problem.dual(at.eta, at.gain)
 
     def inside(self, at: Iterate) -> Iterate:
+        """Move an iterate of another problem into the domain."""
         return at.times(self.dual(at)[1])
 
 
 class BallGeometry:
-    """Weights move in the direction of the corner and are projected; the dual points are the corners themselves."""
+    """The same in an L1 ball: steps towards a corner are projected, and the corners themselves are the dual points."""
 
     def __init__(self, problem: Problem) -> None:
         self.n_weights, self.radius = problem.n_weights, capable(problem.prior, "l1_ball").radius
@@ -152,6 +133,9 @@ class BallGeometry:
 
     def inside(self, at: Iterate) -> Iterate:
         return at._replace(w=project_l1_ball(at.w, self.radius))
+
+
+Geometry = CumulantGeometry | BallGeometry
 
 
 class Candidate(NamedTuple):
@@ -310,9 +294,8 @@ class Subgradient(Solver):
         primal, w, which = min(candidates, key=lambda candidate: candidate.primal)
         points = [iterate.largest for iterate in (state.at, state.average)]
         (dual, share), point = max(((geometry.dual(point), point) for point in points), key=lambda entry: entry[0])
-        gap = problem.relative(primal - dual, primal)
         eta = share * point.eta if offers(problem.prior, "exact") else None
-        return Evaluation(w, eta, primal, dual, gap, gap, which, share * point.gain)
+        return Evaluation.certified(problem, w, eta, primal, dual, which, share * point.gain)
 
 
 def geometry_of(problem: Problem) -> Geometry:

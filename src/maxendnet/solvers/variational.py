@@ -10,7 +10,7 @@ import numpy as np
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, run
+from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, require_solver_or_none, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 
 # Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
@@ -75,8 +75,7 @@ class Variational(Solver):
         whole = isinstance(self.iterations, (int, np.integer)) and self.iterations >= 1
         if not (self.iterations is None or whole):
             raise ValueError(f"iterations must be a whole number of at least 1, or None, got {self.iterations!r}.")
-        if not (self.inner is None or isinstance(self.inner, Solver)):
-            raise ValueError(f"inner must be a solver such as BlockFrankWolfe(), or None, got {self.inner!r}.")
+        require_solver_or_none("inner", self.inner)
         check_requirements(self._inner(problem), problem.replace(prior=Gaussian()))
         rng = np.random.default_rng(seed)
         # an error of the Gaussian problem passes into the gap, blurred by the change of variances
@@ -138,6 +137,5 @@ class Variational(Solver):
         mu = np.where(variance <= SMALLEST * variance.max(initial=0.0), 0.0, inner.w)
         primal = problem.primal(mu)
         dual, share = problem.dual(inner.eta, inner.cost)
-        gap = problem.relative(primal - dual, primal)
         eta = share * inner.eta if offers(prior, "exact") else None
-        return Evaluation(mu, eta, primal, dual, gap, gap, inner.which, share * inner.cost)
+        return Evaluation.certified(problem, mu, eta, primal, dual, inner.which, share * inner.cost)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.priors import Laplace
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray
 
 
@@ -72,6 +72,19 @@ def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> Dual
     """
     found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, cost / price) for eta, cost in points))
     return DualPoint(found.eta, found.cost * price)
+
+
+def share_inside(rho: float, eta: FloatArray) -> float:
+    """Return the largest share of a dual point, at most 1, with all ``|eta_k| <= rho``."""
+    largest = float(np.abs(eta).max(initial=0.0))
+    return min(1.0, rho / largest) if largest > 0 else 1.0
+
+
+def l1_dual_value(prior: Any, eta: FloatArray, cost: float) -> float:
+    """Return the dual value of a dual point under an L1 penalty, scaled to its bounds, or in an L1 ball."""
+    if offers(prior, "l1_ball"):
+        return max(cost - capable(prior, "l1_ball").radius * float(np.abs(eta).max(initial=0.0)), 0.0)
+    return cost * share_inside(capable(prior, "l1").rho, eta)
 
 
 def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatArray]:

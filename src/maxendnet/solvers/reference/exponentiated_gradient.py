@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.utils.checks import is_number, require_count
+from maxendnet.solvers.reference.base import DualSolver
+from maxendnet.utils.checks import is_number
 
 # How far alpha may begin from uniform, towards the truth.
 STARTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -42,7 +42,7 @@ class GibbsState(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class ExponentiatedGradient(Solver):
+class ExponentiatedGradient(DualSolver):
     """Batch exponentiated gradient on the dual of a hinge model; stops at the relative duality gap.
 
     The dual variables of all examples move by ``alpha_i(y) <- alpha_i(y) exp(step (l_i(y) - mu . df_i(y)))`` and are
@@ -77,14 +77,13 @@ class ExponentiatedGradient(Solver):
     grow: float = 1.1
     check_every: int = 10
     requires = ("not loss.smooth", "loss.linear_slack", "not cost_table.joint", "prior.cumulant")
-    accuracy = 1e-3
 
     def check(self) -> None:
+        super().check()
         if not (self.step_size is None or (is_number(self.step_size) and 0 < self.step_size < np.inf)):
             raise ValueError(f"step_size must be None or a positive finite number, got {self.step_size!r}.")
         if not (is_number(self.grow) and 1 <= self.grow <= 2):
             raise ValueError(f"grow must be from 1 to 2, got {self.grow!r}; a step that fails is halved.")
-        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: GibbsState | None = None, seed: Any = None, tol: float = 1e-3
@@ -114,12 +113,3 @@ class ExponentiatedGradient(Solver):
                 return GibbsState(A, W, state.B, size * self.grow, eta, cost)
             size *= 0.5
         return state._replace(finished=True)  # rounding hides what is left to gain
-
-    def due(self, problem: Problem, state: GibbsState, n_pass: int, tol: float) -> bool:
-        return n_pass > 0 and n_pass % self.check_every == 0
-
-    def evaluate(self, problem: Problem, state: GibbsState) -> Evaluation:
-        mu = problem.dual_prior.mean(state.eta)
-        primal, dual = problem.primal(mu), problem.dual(state.eta, state.cost)[0]
-        gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, state.eta, primal, dual, gap, gap, cost=state.cost)

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.base import Evaluation
+from maxendnet.solvers.reference.base import DualSolver
 from maxendnet.solvers.reference.exponentiated_gradient import STARTS
-from maxendnet.utils.checks import is_number, require_count
+from maxendnet.utils.checks import is_number
 
 
 class Gibbs(NamedTuple):
@@ -43,7 +44,7 @@ class SaddleState(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class Extragradient(Solver):
+class Extragradient(DualSolver):
     """Extragradient method for ``min over mu, max over alpha: penalty(mu) + sum alpha l - mu . eta(alpha)``.
 
     Each pass takes a trial step of both players, looks at the gradients there, and makes the real step with them, from
@@ -77,12 +78,11 @@ class Extragradient(Solver):
     grow: float = 1.2
     check_every: int = 10
     requires = ("not loss.smooth", "loss.linear_slack", "prior.cumulant", "not cost_table.joint")
-    accuracy = 1e-3
 
     def check(self) -> None:
+        super().check()
         if not (is_number(self.grow) and 1 <= self.grow <= 2):
             raise ValueError(f"grow must be from 1 to 2, got {self.grow!r}; a step that fails is halved.")
-        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: SaddleState | None = None, seed: Any = None, tol: float = 1e-3
@@ -156,16 +156,11 @@ class Extragradient(Solver):
             size * (2.0 if size == total else self.grow), mu, problem.C,
         )  # fmt: skip
 
-    def due(self, problem: Problem, state: SaddleState, n_pass: int, tol: float) -> bool:
-        return n_pass > 0 and n_pass % self.check_every == 0
-
     def evaluate(self, problem: Problem, state: SaddleState) -> Evaluation:
         eta, cost = state.mean_eta, state.mean_cost
         mu = problem.exact_prior.mean(eta)
-        primal = problem.primal(mu)
         dual = max(problem.dual(eta, cost)[0], problem.dual(state.eta, state.cost)[0])
-        gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, eta, primal, dual, gap, gap, "average", cost)
+        return Evaluation.certified(problem, mu, eta, problem.primal(mu), dual, "average", cost)
 
 
 def divergence(problem: Problem, p: Gibbs, q: Gibbs) -> float:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, Support
+from maxendnet.solvers.base import Support
+from maxendnet.solvers.reference.base import DualSolver
 from maxendnet.solvers.subproblems.line_search import best_step
 from maxendnet.structures.base import Table, sums, table_values
 from maxendnet.utils.checks import require_count
@@ -34,7 +35,7 @@ class LabellingState(NamedTuple):
 
 
 @dataclass(eq=False, repr=False)
-class SMO(Solver):
+class SMO(DualSolver):
     """Sequential minimal optimisation of the dual of a hinge model; stops at the relative duality gap.
 
     One update takes a pair of labellings of one example: the most violated one, decoded with its costs added, and the
@@ -68,11 +69,10 @@ class SMO(Solver):
         "not structure.relaxed",
         "not cost_table.joint",
     )
-    accuracy = 1e-3
 
     def check(self) -> None:
+        super().check()
         require_count("rounds", self.rounds)
-        require_count("check_every", self.check_every)
 
     def start(
         self, problem: Problem, warm: LabellingState | None = None, seed: Any = None, tol: float = 1e-3
@@ -144,15 +144,6 @@ class SMO(Solver):
             alpha[source] = max(alpha[source] - moved, 0.0)
         active = 1 + np.flatnonzero(alpha[1:] > 0)
         return Block(labels[active], alpha[active])
-
-    def due(self, problem: Problem, state: LabellingState, n_pass: int, tol: float) -> bool:
-        return n_pass > 0 and n_pass % self.check_every == 0
-
-    def evaluate(self, problem: Problem, state: LabellingState) -> Evaluation:
-        mu = problem.dual_prior.mean(state.eta)
-        primal, dual = problem.primal(mu), problem.dual(state.eta, state.cost)[0]
-        gap = problem.relative(primal - dual, primal)
-        return Evaluation(mu, state.eta, primal, dual, gap, gap, cost=state.cost)
 
     def support(self, problem: Problem, state: LabellingState) -> Support:
         """The labellings with dual weight."""
