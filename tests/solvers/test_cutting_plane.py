@@ -82,9 +82,10 @@ def test_idle_cuts_are_dropped():
     state = solver.start(problem)
     for n_pass in range(60):
         state = solver.step(problem, state)
-        assert len(state.gains) == len(state.idle) == len(state.gram) == state.rows.shape[0] <= 2 * n_pass + 3
-        assert np.allclose(state.gram, (state.rows @ state.rows.T).toarray())
-    assert len(state.gains) < 40
+        cuts = state.cuts
+        assert len(cuts.gains) == len(cuts.idle) == len(state.gram) == cuts.rows.shape[0] <= 2 * n_pass + 3
+        assert np.allclose(state.gram, (cuts.rows @ cuts.rows.T).toarray())
+    assert len(cuts.gains) < 40
 
 
 def test_slacks_must_be_known():

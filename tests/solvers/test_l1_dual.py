@@ -16,7 +16,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import OWLQN, run
-from maxendnet.solvers.certificate.l1_dual import LARGEST, l1_dual, look, shifted
+from maxendnet.solvers.certificate.l1_dual import LARGEST, iterate_at, l1_dual, shifted
 from maxendnet.solvers.curvature.newton import conjugate_gradients, hessian_diagonal, hessian_times
 from maxendnet.solvers.lbfgs import Curvature
 from maxendnet.structures.bound.forest import BoundForest
@@ -82,7 +82,7 @@ def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
     w = rng.normal(size=problem.n_weights)
     looked_at = []
     monkeypatch.setattr(
-        "maxendnet.solvers.certificate.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or look(p, v)
+        "maxendnet.solvers.certificate.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or iterate_at(p, v)
     )
     point = l1_dual(problem, w, Curvature.of(problem), wanted=1e-3)
     assert point.share * point.value <= run(OWLQN(), problem, tol=1e-6, warn=False).primal * (1 + 1e-9)

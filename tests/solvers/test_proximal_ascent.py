@@ -38,7 +38,7 @@ def best_of(problem):
 @settings(deadline=None, max_examples=40)
 @given(CASES, st.integers(0, 5), PRIORS)
 def test_dual_is_below_every_objective(case, n_passes, prior):
-    """The dual value is that of some dual point, and no objective is below it."""
+    """The dual value is that of a dual point, and no objective is below it."""
     problem, solver = problem_of(case, prior), ProximalAscent()
     state = solver.start(problem, seed=0, tol=1e-9)
     for _ in range(n_passes):
@@ -74,14 +74,17 @@ def test_optimum_is_that_of_quasi_newton_methods(case, prior):
 @given(CASES, st.integers(0, 2**32 - 1))
 def test_a_working_set_is_the_problem_with_the_other_weights_at_zero(case, seed):
     problem, rng = problem_of(case, L1(0.3)), np.random.default_rng(seed)
-    some = working_set(problem, rng.random(problem.n_weights) < 0.5)
-    w = rng.normal(size=len(some.kept))
-    whole = some.widened(w, problem.n_weights)
-    assert_array_equal(whole[some.kept], w)
-    (loss, slope), (expected, whole_slope) = some.problem.loss_and_gradient(w)[:2], problem.loss_and_gradient(whole)[:2]
+    restricted = working_set(problem, rng.random(problem.n_weights) < 0.5)
+    w = rng.normal(size=len(restricted.positions))
+    whole = restricted.widened(w, problem.n_weights)
+    assert_array_equal(whole[restricted.positions], w)
+    (loss, slope), (expected, whole_slope) = (
+        restricted.problem.loss_and_gradient(w)[:2],
+        problem.loss_and_gradient(whole)[:2],
+    )
     assert_allclose(loss, expected, rtol=1e-10, atol=1e-10)
-    assert_allclose(slope, whole_slope[some.kept], rtol=1e-9, atol=1e-9)
-    assert set(range(problem.structure.layout.n_node_weights, problem.n_weights)) <= set(some.kept.tolist())
+    assert_allclose(slope, whole_slope[restricted.positions], rtol=1e-9, atol=1e-9)
+    assert set(range(problem.structure.layout.n_node_weights, problem.n_weights)) <= set(restricted.positions.tolist())
 
 
 @settings(deadline=None, max_examples=100)

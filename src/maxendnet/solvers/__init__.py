@@ -1,4 +1,4 @@
-"""Ways to the optimum, all in one protocol."""
+"""Solvers: one class for each optimisation algorithm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all solvers share: the loop, the clock, the stopping rule and the trace."""
+"""Base class of the solvers, and the loop that runs them: clock, stopping rule and trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maxendnet.utils.warn import warn_caller
 
 
 class TraceRow(NamedTuple):
-    """One look at a fit in progress; the same columns for every solver."""
+    """One evaluation of a fit in progress; the same columns for every solver."""
 
     n_pass: int
     seconds: float
@@ -33,7 +33,7 @@ class TraceRow(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """A point that could be returned now, and how good it is known to be."""
+    """Weights that could be returned now, and their certificate."""
 
     w: FloatArray
     eta: FloatArray | None
@@ -42,7 +42,7 @@ class Evaluation(NamedTuple):
     gap: float
     """Relative; nan without a certificate."""
     measure: float
-    """What `tol` is compared with: the gap or, without a certificate, the relative norm of the gradient."""
+    """Compared with `tol`: the gap or, without a certificate, the relative norm of the gradient."""
     which: str = "last"
     """'last', 'average' or 'best' of the iterates."""
     cost: float = np.nan
@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
 
 @dataclass
 class Result:
-    """What a solver brings home."""
+    """Solution of a solver, with its certificate and trace."""
 
     w: FloatArray
     eta: FloatArray | None
@@ -75,32 +75,35 @@ class Result:
     state: Any
     trace: list[TraceRow] = field(default_factory=list)
     solver: str = ""
-    """Which solver it was, and why."""
+    """Name of the solver, and the rule that chose it."""
 
 
 class WorkerLost(RuntimeError):
-    """What a worker held is lost with it: the fit goes back to where all of it is known."""
+    """A worker died with its state; the fit resumes from the last snapshot."""
 
 
 class Solver(Piece):
-    """Base of the solvers: says what it needs, then `start` and `step`; `run` does the rest.
+    """Base class of the solvers, which `run` drives.
 
-    `start` makes a state, from nothing or from an earlier state of the same solver; `step` is one pass over the data;
-    `evaluate` gives a point with its certificate, and is called when `due`.
+    `requires` names what a problem must offer. `start` creates a state, from nothing or from an earlier state of the
+    same solver. `step` is one pass over the data. `evaluate` returns a point with its certificate, and is called when
+    it is `due`.
     """
 
     requires: tuple[str, ...] = ()
     accuracy: float = 1e-6
-    """The relative gap that a solver is made for: it gets there on small problems in a reasonable number of passes."""
+    """Smallest relative gap that the solver reaches on small problems in a reasonable number of passes."""
     warm_anywhere: bool = False
-    """A state may start a fit to other examples, weights or costs: it holds weights, and no dual variables of those."""
+    """Whether a state can start a fit to other examples or costs: it holds weights, and no dual variables."""
     instead_of_gap: str = "relative gradient norm"
-    """What `tol` is compared with where there is no certificate."""
+    """Description of the quantity that `tol` is compared with when there is no certificate."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         names = {field.name for field in fields(Capabilities)}
-        for requirement in cls.requires if isinstance(cls.requires, tuple) else ():  # else it depends on options
+        for requirement in (
+            cls.requires if isinstance(cls.requires, tuple) else ()
+        ):  # else a property: it depends on options
             for term in requirement.split(" or "):
                 owner, _, name = term.removeprefix("not ").partition(".")
                 if owner == "structure" and name not in names:
@@ -116,16 +119,15 @@ class Solver(Piece):
         raise NotImplementedError
 
     def carried(self, problem: Problem, state: Any) -> Any:
-        """A state to start from where only the labels that are taken for the true ones have changed; None: there is
-        none."""
+        """Return a state to start from when only the target labels have changed; None if there is none."""
         return None
 
     def support(self, problem: Problem, state: Any) -> Support | Callable[[], Support] | None:
-        """The labellings that have dual weight, or a function that finds them; None where that cannot be said."""
+        """Return the labellings with dual weight, or a function that returns them; None if they are unknown."""
         return None
 
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
-        """Whether it is time for `evaluate`; it costs about a pass where the solver has no certificate at hand."""
+        """Whether to call `evaluate` now; it costs about a pass if the solver has no certificate at hand."""
         return True
 
 
@@ -136,18 +138,18 @@ def require_solver_or_none(name: str, value: Any) -> None:
 
 
 class Support(NamedTuple):
-    """The labellings other than the true ones that have dual weight, one behind the other."""
+    """Labellings with dual weight, except the true ones."""
 
     examples: NDArray[np.int64]
-    """The example of each."""
+    """Example of each labelling."""
     weights: FloatArray
-    """Its dual weight."""
+    """Dual weight of each labelling."""
     labels: NDArray[np.int32]
-    """The labels of all of them, in a row."""
+    """Labels of all labellings, concatenated."""
 
 
 class Progress(NamedTuple):
-    """What a hook sees after every look at a fit: all that is known, and all that a fit could go on from."""
+    """Argument of the hooks: the last evaluation, and the state from which the fit could resume."""
 
     row: TraceRow
     evaluation: Evaluation
@@ -158,7 +160,7 @@ class Progress(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a fit stands between two passes: all that it needs to go on."""
+    """State of a fit between two passes: everything that it needs to resume."""
 
     state: Any
     n_pass: int = 0
@@ -168,39 +170,39 @@ class Position(NamedTuple):
 
 
 class CheckpointStore(Protocol):
-    """Keeps positions, so that a fit goes on where another one was interrupted: see `maxendnet.models.checkpoint`."""
+    """Store of positions, from which an interrupted fit resumes; see `maxendnet.models.checkpoint`."""
 
     def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
-        """Where to go on; None: at the beginning."""
+        """Return the position to resume from; None to start from the beginning."""
         ...
 
     def offer(self, position: Position, problem: Problem, last: bool = False) -> None:
-        """Called between two passes; states may change in the next one."""
+        """Save a position if it is time; its state may change in the next pass."""
         ...
 
 
 Hook = Callable[[Progress], Any]
-"""Called after every look. If it returns True the fit stops there, and ``reason`` says "callback"."""
+"""Called after every evaluation. If it returns True the fit stops, and ``reason`` is "callback"."""
 
 
 class Monitor:
-    """A hook that shows a fit in progress, with the time that is left by the trend of the gap.
+    """Hook that shows the progress of a fit, and estimates the remaining time from the trend of the gap.
 
-    Level 0 is silent, 1 a line that renews itself, 2 a line for every look.
+    Level 0 prints nothing, 1 updates a progress bar, 2 prints a line for every evaluation.
     """
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
         self.verbose, self.name = verbose, name
         self.bar: Any = None
-        self.seen: list[tuple[float, float]] = []
+        self.measures: list[tuple[float, float]] = []
 
     def __call__(self, progress: Progress) -> None:
         if not self.verbose:
             return
         row, tol = progress.row, progress.tol
         text = f"primal {row.primal:.6g}  dual {row.dual:.6g}  gap {row.gap:.2e} (tol {tol:.0e})"
-        self.seen = [*self.seen, (row.seconds, progress.evaluation.measure)][-LOOKS_OF_TREND:]
-        left = seconds_left(self.seen, tol)
+        self.measures = [*self.measures, (row.seconds, progress.evaluation.measure)][-N_EVALUATIONS_OF_TREND:]
+        left = seconds_left(self.measures, tol)
         text += (
             "" if left is None else f"  about {left:.0f} s left" if left < 600 else f"  about {left / 60:.0f} min left"
         )
@@ -217,19 +219,19 @@ class Monitor:
             self.bar.close()
 
 
-LOOKS_OF_TREND = 6
+N_EVALUATIONS_OF_TREND = 6
 NEARLY_SEPARABLE = 0.05
-"""Loss per node (a wrong label costs 1, or is log loss) below which too little regularisation makes a fit slow. On OCR
-letters 1000 passes reach a gap of about 1e-3 above it; below it margin models have gaps of 0.3 to 1 after 300."""
+"""Loss per node, relative to that of zero weights, below which weak regularisation makes a fit slow (measured on OCR,
+see benchmarks/SOLVERS.md)."""
 
 
-def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | None:
-    """Seconds until a gap is below ``tol``, if its logarithm goes on falling as in the last looks; None if that cannot
-    be said.
+def seconds_left(measures: Sequence[tuple[float, float]], tol: float) -> float | None:
+    """Estimate the seconds until a gap is below ``tol``, from the trend of its logarithm; None without a trend.
 
     Parameters
     ----------
-    seen : sequence of (seconds, gap)
+    measures : sequence of (seconds, gap)
+    tol : float
 
     Examples
     --------
@@ -237,7 +239,7 @@ def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | Non
     2.0
     >>> seconds_left([(1.0, 0.1), (2.0, 0.1)], 1e-4)
     """
-    at, gaps = np.array([row for row in seen if np.isfinite(row[1]) and row[1] > 0]).reshape(-1, 2).T
+    at, gaps = np.array([row for row in measures if np.isfinite(row[1]) and row[1] > 0]).reshape(-1, 2).T
     if len(at) < 2 or not np.ptp(at) > 0:
         return None
     slope = float(np.polyfit(at - at.mean(), np.log(gaps), 1)[0])
@@ -247,7 +249,7 @@ def seconds_left(seen: Sequence[tuple[float, float]], tol: float) -> float | Non
 
 
 def nearly_separable(problem: Problem, at: Evaluation) -> bool:
-    """Whether little is left of the loss: more regularisation then makes a problem easier."""
+    """Whether the loss is small, so that more regularisation would make the problem easier."""
     loss, at_zero = at.primal - problem.prior.penalty(at.w), problem.at_zero
     if problem.loss.smooth:  # the log loss of a node is the log of the number of labels there
         at_zero /= np.log(max(problem.structure.n_labels, 2))
@@ -255,10 +257,10 @@ def nearly_separable(problem: Problem, at: Evaluation) -> bool:
 
 
 def check_requirements(solver: Solver, problem: Problem) -> None:
-    """Refuse a problem that lacks what the solver needs, and name the solvers that fit."""
+    """Raise ``ValueError`` if the problem does not meet the requirements of the solver; name solvers that fit."""
     lacking = missing(solver, problem)
     if lacking:
-        from maxendnet import solvers  # all of them, which only this message needs
+        from maxendnet import solvers  # only this message needs all solvers
 
         fitting = [kind.__name__ for kind in solvers.ALL if not missing(kind, problem)]
         pieces = f"{type(problem.prior).__name__} prior and {type(problem.loss).__name__} loss"
@@ -274,10 +276,10 @@ def check_requirements(solver: Solver, problem: Problem) -> None:
 
 
 def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
-    """The requirements that a problem does not meet.
+    """Return the requirements that a problem does not meet.
 
-    A requirement is the dotted name of something that must exist and be true, ``not`` before a name that must not be,
-    or several of these joined by ``or``. What follows ``structure.`` is a field of `Capabilities`.
+    A requirement is the dotted name of an attribute that must exist and be true, ``not`` and a name that must be
+    absent or false, or several of these joined by ``or``. A name after ``structure.`` is a field of `Capabilities`.
     """
 
     def met(term: str) -> bool:
@@ -286,33 +288,33 @@ def missing(solver: Solver | type[Solver], problem: Problem) -> list[str]:
             value = value.structure.capabilities if part == "structure" else getattr(value, part, None)
         return bool(value) != term.startswith("not ")
 
-    solver = solver() if isinstance(solver, type) else solver  # what it requires may depend on its options
+    solver = solver() if isinstance(solver, type) else solver  # requirements may depend on options
     return [r for r in solver.requires if not any(map(met, r.split(" or ")))]
 
 
 class Snapshots:
-    """The last position of which all is known here, for fits part of which is on workers that may die.
+    """Copies of the position of a fit whose state is partly on workers, which may die.
 
     Parameters
     ----------
     start : callable
-        Makes the first state again.
+        Creates the first state again.
     """
 
     every = 10.0
-    """Seconds between two copies, at least."""
+    """Minimum of seconds between two copies."""
     share = 0.05
-    """Of the time that may go into copies."""
+    """Largest share of the time that copies may take."""
     most = 20
-    """Times that a fit goes back to the same position, at most."""
+    """Maximum number of times that a fit resumes from the same position."""
 
     def __init__(self, start: Callable[[], Any]) -> None:
         self.start, self.position, self.n_back = start, Position(None), 0
         self.due = time.monotonic() + self.every
-        self.scaled = False  # whether the scale of gaps was known, which is counted as a pass
+        self.scaled = False  # whether the scale of gaps was known; computing it counts as a pass
 
     def offer(self, position: Position, problem: Problem) -> None:
-        """Keep a copy, if it is time and if there is something to lose."""
+        """Copy the position if it is time and if its state is on workers."""
         if getattr(position.state, "may_be_lost", False) and time.monotonic() >= self.due:
             began = time.monotonic()
             self.position = position._replace(state=position.state.collected(), trace=list(position.trace))
@@ -320,12 +322,12 @@ class Snapshots:
             self.n_back, self.due = 0, time.monotonic() + max(self.every, (time.monotonic() - began) / self.share)
 
     def last(self, error: WorkerLost) -> Position:
-        """Where to go on after a loss."""
+        """Return the position to resume from after a worker died."""
         self.n_back += 1
         if self.n_back > self.most:
             raise BackendError(
-                f"Workers have died {self.n_back} times since the last copy of what they hold; look at their logs (was "
-                "memory short?). A fit with a checkpoint goes on from there."
+                f"Workers have died {self.n_back} times since the last copy of their state. Check their logs: they may "
+                "have run out of memory. A fit with a checkpoint resumes from it."
             ) from error
         state = self.start() if self.position.state is None else self.position.state.collected()
         return self.position._replace(state=state)
@@ -346,11 +348,10 @@ def run(
 ) -> Result:
     """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data.
 
-    After every look at the certificate all ``hooks`` are called: for progress, callbacks and early stopping.
-    One that returns True ends the fit. A hook that has a method ``close`` is closed in the end. A ``checkpoint`` is
-    offered the position before every look and every pass; a run that goes on from one has the bits of one that was
-    never interrupted. ``regularise`` names the change that regularises more, for a warning where too little of it is
-    what makes the fit slow.
+    After every evaluation all ``hooks`` are called, for progress, callbacks and early stopping. A hook that returns
+    True ends the fit; hooks with a method ``close`` are closed at the end. A ``checkpoint`` is offered the position
+    before every evaluation and every pass; a resumed run is bit-for-bit identical to an uninterrupted one.
+    ``regularise`` names the change of hyper-parameters that regularises more, for the warning about a slow fit.
     """
     began, oracles = time.perf_counter(), problem.n_oracle
     at = None if checkpoint is None else checkpoint.resume(solver, problem, tol)
@@ -360,7 +361,7 @@ def run(
     else:
         began, oracles = time.perf_counter() - at.seconds, problem.n_oracle - at.n_oracle
     state, n_pass, trace = at.state, at.n_pass, list(at.trace)
-    snapshots, n_seen = Snapshots(lambda: solver.start(problem, warm, deepcopy(first), tol)), len(trace)
+    snapshots, n_shown = Snapshots(lambda: solver.start(problem, warm, deepcopy(first), tol)), len(trace)
     best: Any = None
     reason = "max_passes"
     try:
@@ -379,8 +380,8 @@ def run(
                     )  # fmt: skip
                     trace.append(row)
                     stop = []
-                    if len(trace) > n_seen:  # a fit that went back has shown the others
-                        n_seen = len(trace)
+                    if len(trace) > n_shown:  # hooks have seen the earlier rows of a resumed fit
+                        n_shown = len(trace)
                         progress = Progress(row, best, solver, problem, state, tol)
                         stop = [hook(progress) for hook in hooks]
                     if best.measure <= tol:
@@ -412,11 +413,11 @@ def run(
     )  # fmt: skip
     if warn and reason in ("max_passes", "stalled"):
         what = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
-        advice = "raise max_passes or tol" if reason == "max_passes" else "rounding ends the progress: raise tol"
+        advice = "raise max_passes or tol" if reason == "max_passes" else "rounding limits the accuracy: raise tol"
         if nearly_separable(problem, best):
             advice = (
                 f"the examples are nearly separable with so little regularisation: {regularise} converges faster and "
-                f"often predicts better, and PathSearchCV chooses constants by cross-validation; or {advice}"
+                f"often predicts better, and PathSearchCV selects hyper-parameters by cross-validation; or {advice}"
             )
         warn_caller(
             f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "

@@ -122,7 +122,7 @@ class ConcaveConvex(Solver):
         self.check()
         rng = np.random.default_rng(seed)
         w = likely_weights(problem, rng) if warm is None else warm.best_round.result.w
-        first = look(problem, w)
+        first = round_at(problem, w)
         check_requirements(self._inner(first.completed, tol), first.completed)
         return RoundsState(first, None, rng, tol, max(tol, FIRST_TOL), starts_left=self.starts - 1)
 
@@ -145,14 +145,14 @@ class ConcaveConvex(Solver):
             inner, convex, tol=state.round_tol, max_passes=self.max_passes, warm=warm, seed=state.rng, warn=False
         )
         problem.n_oracle += convex.n_oracle
-        new = look(problem, result.w, result, convex)
+        new = round_at(problem, result.w, result, convex)
         decrease = problem.relative(state.current.objective - new.objective, new.objective)
         if new.objective > state.current.objective and before is not None:
             # nothing gained, and the weights before stay: the bound just found tells how good they are in this round
             primal = convex.primal(before.w)
             gap = convex.relative(primal - result.dual, primal)
-            kept = replace(before, primal=primal, dual=result.dual, gap=gap)
-            new, decrease = state.current._replace(result=kept, solved=convex), 0.0
+            unchanged = replace(before, primal=primal, dual=result.dual, gap=gap)
+            new, decrease = state.current._replace(result=unchanged, solved=convex), 0.0
         # not closer than asked for; where there is nothing to gain any more, as close as that
         round_tol = max(state.tol, 0.3 * state.round_tol if decrease > state.round_tol else 0.03 * state.round_tol)
         settled = decrease if state.round_tol <= state.tol or not result.converged else np.inf
@@ -162,7 +162,7 @@ class ConcaveConvex(Solver):
         """Begin again from labels completed at random."""
         best = state.best_round.result
         size = 1.0 if best is None else max(float(np.abs(best.w).max(initial=0.0)), 1e-3)
-        first = look(problem, state.rng.normal(0.0, size, problem.n_weights))
+        first = round_at(problem, state.rng.normal(0.0, size, problem.n_weights))
         return state._replace(
             current=first._replace(objective=np.inf), best_before=state.best_round, round_tol=max(state.tol, FIRST_TOL),
             decrease=np.inf, starts_left=state.starts_left - 1,
@@ -189,7 +189,7 @@ class ConcaveConvex(Solver):
         )
 
 
-def look(problem: Problem, w: FloatArray, result: Result | None = None, solved: Problem | None = None) -> Round:
+def round_at(problem: Problem, w: FloatArray, result: Result | None = None, solved: Problem | None = None) -> Round:
     """The objective at these weights, and the convex problem with labels completed by them."""
     completed = problem.completed(w)
     value, completed = completed.hinge.completion_objective(completed, w)
@@ -203,7 +203,7 @@ def likely_weights(problem: Problem, rng: np.random.Generator) -> FloatArray:
         if not missing(solver, likelihood):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                found = run(solver, likelihood, tol=0.03, max_passes=50, seed=rng, warn=False)
+                rough = run(solver, likelihood, tol=0.03, max_passes=50, seed=rng, warn=False)
             problem.n_oracle += likelihood.n_oracle
-            return found.w
+            return rough.w
     return rng.normal(0.0, 1.0, problem.n_weights)

@@ -1,4 +1,4 @@
-"""L1-M3N and L1-CRFs by a path through the interior of what the dual allows, with the whole Hessian."""
+"""Interior-point method for L1-M3N and L1-CRFs, with the full Hessian."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from maxendnet.solvers.smoothing import (
 from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
 BLUR, BARRIER = 0.7, 0.6
-"""Parts of the gap asked for that entropy and bounds may add at the end of the path."""
+"""Parts of the requested gap that entropy and bounds may add at the end of the path."""
 LEAST_FACTOR, LEAST_FACTOR_OF_LOG = 0.4, 0.3
-"""By which temperature and width fall at once, at most; and the width under the log loss."""
+"""Smallest factors by which temperature and width are reduced at once; and the width under the log loss."""
 SETTLED = 0.1
-"""Part of what entropy or bounds add to the gap: a gain below it is not worth a step before they are made smaller."""
+"""Part of the gap due to entropy or bounds: with smaller gains the barriers are reduced."""
 FARTHEST = 1e-4
-"""Part of the first temperature and width, below which a warm start never begins."""
+"""Smallest temperature and width of a warm start, relative to those of a cold start."""
 REPEAT = 40
-"""Steps after which the Hessian is made up once more."""
+"""Steps after which the Hessian is computed again."""
 NEAR, LESS_NEAR = 0.9, 0.7
-"""Part of the gap asked for at which zeros are sought, and its factor when the rest was not enough for them."""
+"""Part of the requested gap at which weights are set to zero, and its factor after an attempt that failed."""
 MOST_RISE = 0.01
 CUTS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.3, 0.0)
-"""Parts of rho; weights whose ``|eta|`` is below one of them are held at zero."""
+"""Parts of rho: weights with a smaller ``|eta|`` are held at zero."""
 
 
 @dataclass(eq=False, repr=False)
 class HeldAtZero(OWLQN):
-    """OWL-QN on the other weights."""
+    """OWL-QN that holds some weights at zero."""
 
     held: Any = None
 
@@ -54,10 +54,10 @@ class HeldAtZero(OWLQN):
 
 
 class PathState(NamedTuple):
-    """Where the path is, and the best points so far."""
+    """State of `InteriorPoint`: the current smooth problem, and the best points so far."""
 
     soft: Problem
-    """The problem at the present temperature and width."""
+    """The problem at the current temperature and width."""
     inner: SmoothState
     points: tuple[DualPoint, ...]
     """As in `SmoothingState`."""
@@ -65,13 +65,13 @@ class PathState(NamedTuple):
     width: float
     n_steps: int = 0
     n_falls: int = 0
-    """How often barriers were made smaller."""
+    """Number of times that the barriers were reduced."""
     value_before: float = np.inf
-    """Smooth objective at the last look."""
+    """Smooth objective at the last evaluation."""
     hessian_at: int | None = None
-    """The step at which the Hessian was made up, None if it was not at this temperature."""
+    """Step at which the Hessian was computed; None if it was not at this temperature."""
     held: NDArray[np.bool_] | None = None
-    """The weights that are held at zero, while zeros are sought."""
+    """Weights that are held at zero; None on the path."""
     near: float = NEAR
     w: FloatArray | None = None
     primal: float = np.inf
@@ -80,34 +80,33 @@ class PathState(NamedTuple):
 
     @property
     def temperature(self) -> float:
-        """Of the soft maximum; 0 for the log loss, which needs none."""
+        """Temperature of the soft maximum; 0 for the log loss."""
         return self.soft.loss.temperature if isinstance(self.soft.loss, SoftHinge) else 0.0
 
 
 @dataclass(eq=False, repr=False)
 class InteriorPoint(SmoothPath):
-    """L1-M3N and L1-CRFs of which few weights matter: barriers in the dual, whose weights fall.
+    """Interior-point method for L1-M3N and L1-CRFs.
 
-    The dual of an L1-M3N is a linear programme over the shares of labellings, with ``|eta_k| <= rho``. Here it gets a
-    barrier for each kind of border: ``temperature`` times the entropy of the shares, which makes the maximum of the
-    hinge soft, and ``width`` times a logarithm for each bound, which rounds the penalty off at zero. So the primal is
-    smooth, and L-BFGS solves it, beginning with the whole Hessian (`sampled_hessian`), factorised. When it has nearly
-    settled both barriers are made smaller, until they add less than the gap asked for; the shares at the end of the
-    path are a dual point, as in `Smoothing`. The log loss is smooth already, and has the second barrier alone.
+    The dual of an L1-M3N is a linear programme over probabilities of labellings, with ``|eta_k| <= rho``. It gets a
+    barrier for each kind of constraint: ``temperature`` times the entropy of the probabilities, which makes the maximum
+    of the hinge soft, and ``width`` times a logarithm for each bound, which rounds the penalty off at zero. The primal
+    is then smooth, and L-BFGS minimises it, starting from the factorised Hessian (`sampled_hessian`). When it has
+    nearly converged both barriers are reduced, until they add less than the requested gap. The probabilities at the end
+    of the path are a dual point, as in `Smoothing`. The log loss is smooth already, and needs only the second barrier.
 
-    Weights on the path are never zero. When the bound is nearly tight enough, those whose ``|eta_k|`` is clearly below
-    rho are set to zero, as many as the objective allows, and OWL-QN fits the others to that.
+    Weights on the path are never zero. When the bound is nearly tight, weights with ``|eta_k|`` clearly below rho are
+    set to zero, as many as the objective allows, and OWL-QN refits the others.
 
-    On the OCR letters, L1M3N(C=0.5) to a gap of 1e-2 takes 135 passes, and `ProximalPoint` 828. With a small C
-    `ProximalPoint` is faster. Of more than 6000 weights the Hessian is that of the 4000 on which the examples have most
-    to say.
+    Faster than `ProximalPoint` unless C is small (measured on OCR, see benchmarks/SOLVERS.md). With more than 6,000
+    weights the Hessian covers the 4,000 weights best determined by the data.
 
     Parameters
     ----------
     first_temperature : float, default=0.3
-        As a share of the largest label cost.
+        Relative to the largest label cost.
     look_every : int, default=5
-        Passes between two looks at the barriers and the bound.
+        Passes between two evaluations of the barriers and the bound.
 
     Examples
     --------
@@ -123,7 +122,7 @@ class InteriorPoint(SmoothPath):
         self.check()
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         width = self._first_width(problem)
-        if warm is not None:  # near the end of the path, with room for another C
+        if warm is not None:  # start near the end of the path; C may differ
             temperature *= float(np.clip(warm.temperature / LEAST_FACTOR / temperature, FARTHEST, 1.0))
             width *= float(np.clip(warm.width / LEAST_FACTOR / width, FARTHEST, 1.0))
         soft = smooth_problem(problem, temperature, width, exact=False)
@@ -133,7 +132,7 @@ class InteriorPoint(SmoothPath):
         return PathState(soft, inner, (zero, zero), tol, width)
 
     def _first_width(self, problem: Problem) -> float:
-        """The penalty is rounded off where a weight changes a score by the first temperature."""
+        """Return the width that rounds the penalty off where a weight changes a score by the first temperature."""
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         return rho_of(problem) * temperature / (problem.batch.largest or 1.0)
 
@@ -147,10 +146,10 @@ class InteriorPoint(SmoothPath):
         if state.held is not None:
             return self._look_at_zeros(problem, state, gained)
         inner, ended = state.inner, bool(state.inner.finished)
-        wanted, entropy = wanted_of(problem, state), blur_of(state.soft, inner)
+        gap_limit, entropy = gap_limit_of(problem, state), blur_of(state.soft, inner)
         barrier = SmoothL1(rho_of(problem), state.width).barrier(inner.w)
-        cooler, narrower = BLUR * wanted / max(entropy, 1e-300), BARRIER * wanted / max(barrier, 1e-300)
-        settled = ended or gained <= SETTLED * max(entropy, barrier, BARRIER * wanted)
+        cooler, narrower = BLUR * gap_limit / max(entropy, 1e-300), BARRIER * gap_limit / max(barrier, 1e-300)
+        settled = ended or gained <= SETTLED * max(entropy, barrier, BARRIER * gap_limit)
         if min(cooler, narrower) < 1.0:
             least = LEAST_FACTOR_OF_LOG if problem.loss.smooth else LEAST_FACTOR
             factors = np.clip([0.9 * cooler, 0.9 * narrower], least, 1.0)
@@ -162,10 +161,10 @@ class InteriorPoint(SmoothPath):
         primal = problem.primal(inner.w)
         if primal < state.primal:
             state = state._replace(primal=primal, w=inner.w)
-        if state.primal - state.dual <= state.near * wanted_of(problem, state):
+        if state.primal - state.dual <= state.near * gap_limit_of(problem, state):
             return self._to_zeros(problem, state)
         largest = float(np.abs(dual_point(state.soft, inner).eta).max(initial=0.0))
-        if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, and still not enough
+        if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, and the bound is still not tight
             return self._with_smaller_barriers(problem, state, 0.5, 0.5)
         again = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + REPEAT
         return with_hessian(problem, state)._replace(hessian_at=state.n_steps) if again else state
@@ -182,12 +181,12 @@ class InteriorPoint(SmoothPath):
         return with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
-        """With many weights at zero, and the L1 penalty itself.
+        """Set weights to zero, and return to the L1 penalty itself.
 
-        As many as make the objective larger by no more than the gap asked for, or 1 %: to fit the others takes it back.
+        Sets as many as increase the objective by at most the requested gap, or 1 %; refitting the others recovers it.
         """
         w, size = state.inner.w, np.abs(state.points[0].eta)
-        limit = state.primal + min(1.0, MOST_RISE / state.tol) * wanted_of(problem, state)
+        limit = state.primal + min(1.0, MOST_RISE / state.tol) * gap_limit_of(problem, state)
         for cut in CUTS:
             held = size < cut * rho_of(problem)
             if problem.primal(np.where(held, 0.0, w)) <= limit:
@@ -199,16 +198,16 @@ class InteriorPoint(SmoothPath):
 
     def _look_at_zeros(self, problem: Problem, state: PathState, gained: float) -> PathState:
         state = bounded(problem, state)
-        w, wanted, ended = state.inner.w, wanted_of(problem, state), bool(state.inner.finished)
+        w, gap_limit, ended = state.inner.w, gap_limit_of(problem, state), bool(state.inner.finished)
         primal = problem.primal(w)
-        if primal - state.dual <= wanted and (ended or gained <= 0.03 * wanted):
+        if primal - state.dual <= gap_limit and (ended or gained <= 0.03 * gap_limit):
             return state._replace(w=w, primal=primal, finished=True)
-        if ended or gained <= 0.01 * wanted:  # too many zeros for this gap
+        if ended or gained <= 0.01 * gap_limit:  # too many weights are zero
             return self._with_smaller_barriers(problem, state._replace(near=LESS_NEAR * state.near), 0.5, 0.5)
         return state
 
     def due(self, problem: Problem, state: PathState, n_pass: int, tol: float) -> bool:
-        # a point that is good enough and has no zeros yet is not the end
+        # weights must be set to zero before the fit ends
         far = problem.relative(state.primal - state.dual, state.primal) > tol or state.w is None
         return state.finished or (far and n_pass % (4 * self.look_every) == 0)
 
@@ -222,19 +221,19 @@ def rho_of(problem: Problem) -> float:
 
 
 def smooth_problem(problem: Problem, temperature: float, width: float, exact: bool) -> Problem:
-    """The problem with both barriers; ``exact`` in float64. The log loss needs no temperature."""
+    """Return the problem with both barriers; ``exact`` in float64. The log loss needs no temperature."""
     soft = problem if problem.loss.smooth else soft_problem(problem, temperature, exact)
     return soft.replace(prior=SmoothL1(rho_of(problem), width))
 
 
-def wanted_of(problem: Problem, state: PathState) -> float:
-    """The gap asked for, absolute."""
+def gap_limit_of(problem: Problem, state: PathState) -> float:
+    """Return the requested gap, absolute."""
     return state.tol * problem.gap_scale(state.inner.value)
 
 
 def bounded(problem: Problem, state: PathState) -> PathState:
-    """With the best mixture of dual points."""
-    # bounds cost about as many parts of 1/weight as there are weights near them: a twentieth of what is asked for
-    price = 0.05 * wanted_of(problem, state) / (1 + np.count_nonzero(state.inner.w))
+    """Update the best mixture of dual points."""
+    # the barrier costs about one price for every weight near a bound: a twentieth of the requested gap in total
+    price = 0.05 * gap_limit_of(problem, state) / (1 + np.count_nonzero(state.inner.w))
     mixture = best_inside(rho_of(problem), state.points, price)
     return state._replace(points=(mixture, *state.points[1:]), dual=max(state.dual, mixture.cost))

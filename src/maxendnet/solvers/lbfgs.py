@@ -16,59 +16,58 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.curvature.factor import Factor
 
 MAX_DENSE_FEATURES = 512
-NODES_LOOKED_AT = 4096
-"""More features or nodes would take longer than they save."""
+MAX_SAMPLED_NODES = 4096
+"""Largest number of features with dense products, and of nodes sampled for them."""
 PATIENCE = 5
-"""Near the optimum gradients go up and down on their way to zero. Without patience 14 of 60 fits (15 random examples,
-tol = 1e-20) ended at a gradient of 1e-7; with it all of them come to 1e-10."""
+"""Steps without a smaller gradient before curvature is forgotten, and again before the fit ends: near the optimum the
+norm of the gradient is not monotone."""
 
 
 class Curvature(NamedTuple):
-    """The last few changes of w and of the gradient, from which an inverse Hessian is made up."""
+    """Approximate inverse Hessian, from the last changes of w and of the gradient."""
 
     first: FloatArray
-    """Its diagonal before any change was seen, up to a factor."""
+    """Diagonal of the initial inverse Hessian, up to a factor."""
     s: tuple[FloatArray, ...] = ()
     y: tuple[FloatArray, ...] = ()
     curves: tuple[float, ...] = ()
     """``s . y`` of each change."""
     between: FloatArray | None = None
-    """(n_features, n_features), in the place of the diagonal for the weights of node features, whatever the label; or
-    (n_labels, n_features, n_features), one for each label."""
+    """Replaces the diagonal for the weights of node features: (n_features, n_features) for all labels, or (n_labels,
+    n_features, n_features)."""
     n_labels: int = 0
     whole: Factor | None = None
-    """The Hessian, factorised, in the place of both."""
+    """Factorised Hessian, which replaces both."""
     covered: NDArray[np.intp] | None = None
-    """Positions of the weights that ``whole`` covers. The other weights have their diagonal."""
+    """Positions of the weights that ``whole`` covers; the diagonal serves the other weights."""
 
     @classmethod
     def of(cls, problem: Problem) -> Curvature:
-        """Nothing seen yet. The diagonal of the Hessian at w = 0 knows how often a feature occurs: with it an L1-CRF
-        takes two thirds of the passes (OCR letters: 130 instead of 209), an L2-CRF nine tenths."""
+        """Return the curvature before the first step: the diagonal of the Hessian at w = 0."""
         diagonal = problem.curvature()
-        diagonal += 0.01 * diagonal.mean()  # a feature that hardly occurs need not move fast
+        diagonal += 0.01 * diagonal.mean()  # limits the steps of rare features
         if offers(problem.prior, "spread"):
             diagonal += 1.0 / capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))
         diagonal += getattr(problem.prior, "l2", 0.0)  # of an elastic net
         return cls(1.0 / np.maximum(diagonal, np.finfo(float).tiny))
 
     def with_features(self, problem: Problem) -> Curvature:
-        """Also which features occur together, where there are few of them: a fifth less passes on the OCR letters.
+        """Add products of features if there are few features; this saves a fifth of the passes on OCR.
 
-        Not under a flat prior: among all that fit the examples it would lead to weights of rare differences between
-        features, and to larger errors on new examples.
+        Not under a flat prior: there it would prefer weights of rare differences between features, which generalise
+        worse.
         """
         if not (problem.structure.capabilities.linear_nodes and offers(problem.prior, "spread")):
             return self
         layout, batch = problem.structure.layout, problem.batch
         if layout.seen is not None or not 1 < layout.n_features <= MAX_DENSE_FEATURES:
             return self
-        nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), NODES_LOOKED_AT), endpoint=False).astype(int)
+        nodes = np.linspace(0, len(batch.parent), min(len(batch.parent), MAX_SAMPLED_NODES), endpoint=False).astype(int)
         X = features_of(problem)[nodes].toarray()
         u = np.repeat(batch.sample_weight, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
         node = layout.segments(problem.curvature()).node[:, 0]
-        # curvature falls as the model grows sure of the labels: a fifth of that at w = 0
+        # curvature decreases as probabilities approach 0 and 1: a fifth of that at w = 0
         hessian = 0.2 * together * (node.sum() / max(np.trace(together), np.finfo(float).tiny))
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
         variance = layout.segments(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
@@ -79,18 +78,17 @@ class Curvature(NamedTuple):
     def add(self, s: FloatArray, y: FloatArray, memory: int) -> Curvature:
         curve = float(s @ y)
         if not curve > 1e-10 * np.linalg.norm(s) * np.linalg.norm(y):
-            return self  # no curvature seen along s: the update would not be positive definite
+            return self  # the update would not be positive definite
         return self._replace(s=(*self.s, s)[-memory:], y=(*self.y, y)[-memory:], curves=(*self.curves, curve)[-memory:])
 
     def forget(self) -> Curvature:
         return self._replace(s=(), y=(), curves=())
 
     def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None, before_any: Any = None) -> FloatArray:
-        """Inverse Hessian times g: the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
+        """Multiply the inverse Hessian with g, by the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
 
-        With ``free``, the inverse of the part of the Hessian that belongs to these coordinates; the others get 0.
-        ``before_any`` is a function that multiplies with the inverse Hessian before any change was seen, if another
-        one is known.
+        With ``free``, use the inverse of the part of the Hessian for these coordinates; the others get 0.
+        ``before_any`` multiplies with the initial inverse Hessian; None uses that of this object.
         """
         mask = None if free is None else free.astype(np.float64)
         q = g.copy() if mask is None else g * mask  # stays zero outside `free`, so that only curvatures need the mask
@@ -116,27 +114,27 @@ class Curvature(NamedTuple):
         return q
 
     def _before_any(self, q: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """Inverse Hessian before any change was seen, times q."""
+        """Multiply the initial inverse Hessian with q."""
         if mask is not None:
             return q * (self.first * mask)
-        found = q * self.first
+        product = q * self.first
         if self.whole is not None:
-            found[self.covered] = self.whole.inverse_times(q[self.covered])
-            return found
+            product[self.covered] = self.whole.inverse_times(q[self.covered])
+            return product
         if self.between is not None:
             n = self.between.shape[-1] * self.n_labels  # weights of node features come first
             of_labels = q[:n].reshape(-1, self.n_labels)
             if self.between.ndim == 2:
-                found[:n] = (self.between @ of_labels).ravel()
+                product[:n] = (self.between @ of_labels).ravel()
             else:
-                found[:n] = (self.between @ of_labels.T[:, :, None])[:, :, 0].T.ravel()
-        return found
+                product[:n] = (self.between @ of_labels.T[:, :, None])[:, :, 0].T.ravel()
+        return product
 
 
 def inverse_of(hessian: FloatArray) -> FloatArray | None:
-    """The inverse of a matrix with a row for each feature; None where it is too small or not finite.
+    """Return the inverse of a matrix with a row for each feature; None if it is too small or not finite.
 
-    Features may differ in size by any factor: what is inverted has ones on its diagonal, and no tiny eigenvalue.
+    Features may differ in size by any factor: the matrix is scaled to a diagonal of ones and regularised first.
     """
     size = np.sqrt(np.diag(hessian))
     if not (np.isfinite(hessian).all() and size.min() > 1e-100):
@@ -146,36 +144,36 @@ def inverse_of(hessian: FloatArray) -> FloatArray | None:
 
 
 def features_of(problem: Problem) -> Any:
-    """The features of all nodes, a sparse matrix."""
+    """Return the features of all nodes as a sparse matrix."""
     batch = problem.batch
     shape = (len(batch.parent), problem.structure.layout.n_features)
     return sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape)
 
 
 def memory_for(memory: int | None, n_weights: int) -> int:
-    """How many changes to keep: as given, or what fits 32 MB (more is slow with many weights), 6 to 200 of them."""
+    """Return the number of changes to store: as given, or as many as fit 32 MB, from 6 to 200."""
     return int(np.clip(32e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
 def has_certificate(problem: Problem) -> bool:
-    """Whether there is a dual: the prior has a density, and the sum of losses is convex."""
+    """Whether there is a certificate: the prior has a density, and the sum of losses is convex."""
     return offers(problem.prior, "exact") and problem.convex
 
 
 class Search(NamedTuple):
-    """What `OWLQN` knows of dual points that it searched for."""
+    """Progress of the dual search of `OWLQN`."""
 
     n_steps: int = 0
     value: float = np.inf
-    """The objective at the last look."""
+    """Objective at the last evaluation."""
     gained: float = np.inf
-    """By how much it had fallen between two looks when a dual point was last searched for."""
+    """Decrease of the objective between two evaluations at the last search."""
     dual: float = -np.inf
-    """The best dual value found."""
+    """Best dual value so far."""
 
 
 class SmoothState(NamedTuple):
-    """What the next step needs."""
+    """State of `LBFGS` and `OWLQN`."""
 
     w: FloatArray
     value: float
@@ -184,14 +182,14 @@ class SmoothState(NamedTuple):
     gradient: FloatArray
     curvature: Curvature
     single: bool = True
-    """Passes are made in float32 until they stop helping."""
+    """Whether passes are in float32."""
     first_norm: float = 1.0
     tol: float = 1e-3
     finished: bool = False
     least_norm: float = np.inf
-    """Of the gradients since rounding hides what a step gains."""
+    """Smallest norm of a gradient since the gain of a step is below rounding."""
     idle: int = 0
-    """Steps since then that found no smaller gradient."""
+    """Steps since the last smaller gradient."""
     cost: float = 0.0
     """Expected cost of labels; 0 if the loss has none."""
     relaxation_gap: float = 0.0
@@ -201,21 +199,20 @@ class SmoothState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LBFGS(Solver):
-    """L-BFGS on the smooth primal. The shared loop stops it at the relative gap.
+    """L-BFGS on the smooth primal; stops at the relative gap.
 
-    With ``alpha = p(y | x; w)`` as dual point and ``eta = sum alpha df``, the gap is
-    ``penalty(w) + phi(eta) - w . eta``; for a Gaussian prior half the squared norm of the gradient times the variance:
-    it comes for free. A flat prior has no certificate, and ``tol`` is on the norm of the gradient relative to that at
-    the start; so it is where labels are not known, since the likelihood is not convex then.
+    With the dual point ``alpha = p(y | x; w)`` and ``eta = sum alpha df``, the gap is
+    ``penalty(w) + phi(eta) - w . eta``. For a Gaussian prior this is half the squared norm of the gradient times the
+    variance, and costs nothing. Under a flat prior, or with unknown labels, where the likelihood is not convex, there
+    is no certificate; ``tol`` then bounds the norm of the gradient relative to that at the start.
 
-    Passes over larger problems are made in single precision while that makes progress; what is reported is computed in
-    double.
+    Passes over larger problems are in float32 while that makes progress; reported values are computed in float64.
 
     Parameters
     ----------
     memory : int or None, default=None
-        Changes of w and gradient kept. None takes as many as fit 32 MB, at most 200: on ill-conditioned problems a
-        long memory saves half of the passes.
+        Number of stored changes of w and gradient. None stores as many as fit 32 MB, at most 200: on ill-conditioned
+        problems a long memory saves half of the passes.
 
     Examples
     --------
@@ -233,7 +230,7 @@ class LBFGS(Solver):
         if warm is not None:
             return self._at(problem, warm.w, curvature)._replace(first_norm=warm.first_norm)
         w = problem.first_weights(seed)
-        if not np.isfinite(problem.prior.penalty(w)):  # a prior of positive weights
+        if not np.isfinite(problem.prior.penalty(w)):  # the prior excludes zero
             w = problem.exact_prior.mean(w)
         state = self._at(problem, w, curvature)
         return state._replace(first_norm=float(np.linalg.norm(state.gradient)))
@@ -267,7 +264,7 @@ class LBFGS(Solver):
         length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(float(np.linalg.norm(direction)), 1e-300))
         new = self._line_search(problem, state, direction, slope, length)
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
-            if state.single:  # float32 sees no further decrease: go on in float64
+            if state.single:  # no further decrease in float32: continue in float64
                 return self._in_double(problem, state, (new or state).w, state.curvature.forget())
             state = self._in_rounding(state, new)
             if new is None or state.finished or state.idle == PATIENCE:
@@ -280,14 +277,14 @@ class LBFGS(Solver):
 
     @staticmethod
     def _in_rounding(state: SmoothState, new: SmoothState | None) -> SmoothState:
-        """The state before a step whose gain drowns in rounding, with what was learnt of the end from ``new``.
+        """Count a step whose gain is below rounding, and return the state before it.
 
-        After some steps without a smaller gradient the curvature is forgotten, since what was learnt far away may
-        mislead here; after some more it is the end.
+        After `PATIENCE` steps without a smaller gradient the curvature of distant points is forgotten; after as many
+        more the fit ends.
         """
         norm = np.inf if new is None else float(np.linalg.norm(new.gradient))
         idle = 0 if norm < state.least_norm else state.idle + 1
-        if new is None:  # there is no step at all: no more of the same
+        if new is None:  # the line search failed: do not repeat it
             idle = PATIENCE if state.idle < PATIENCE and state.curvature.s else 2 * PATIENCE
         curvature = state.curvature.forget() if idle == PATIENCE else state.curvature
         return state._replace(
@@ -297,10 +294,10 @@ class LBFGS(Solver):
     def _line_search(
         self, problem: Problem, state: SmoothState, direction: FloatArray, slope: float, length: float
     ) -> SmoothState | None:
-        """A step with the strong Wolfe conditions, by bracketing and cubic interpolation; None if there is none."""
+        """Return a step that meets the strong Wolfe conditions, by bracketing and interpolation; None without one."""
         low, low_value, low_slope, high, high_value = 0.0, state.value, slope, np.inf, np.inf
         best = None
-        # near the optimum a decrease drowns in rounding, and the slope alone can tell (Hager & Zhang 2005)
+        # near the optimum a decrease is below rounding, and only the slope is reliable (Hager & Zhang 2005)
         rounding = 0.0 if state.single else 1e-14 * abs(state.value)
         for _ in range(20):
             new = self._at(problem, state.w + length * direction, state.curvature, state.single)
@@ -343,7 +340,7 @@ class LBFGS(Solver):
         return Evaluation(state.w, eta if has_dual else None, exact.value, dual, relative, measure)
 
     def _measure(self, problem: Problem, state: SmoothState) -> tuple[float, float]:
-        """Duality gap, and what ``tol`` is compared with."""
+        """Return the duality gap, and the measure that is compared with ``tol``."""
         if not has_certificate(problem):
             if problem.structure.n_labels == 1:
                 return np.nan, 0.0
@@ -351,12 +348,12 @@ class LBFGS(Solver):
         prior, eta = problem.exact_prior, self._eta(problem, state)
         if offers(prior, "fenchel_gap"):
             gap = capable(prior, "fenchel_gap").fenchel_gap(state.w, eta)
-        else:  # a difference of large numbers, which ends in rounding at about 1e-16 of them
+        else:  # a difference of large numbers, accurate to about 1e-16 of them
             gap = prior.penalty(state.w) + prior.cumulant(eta) - float(state.w @ eta)
         gap += problem.C * state.relaxation_gap
         return gap, problem.relative(gap, state.value)
 
     @staticmethod
     def _eta(problem: Problem, state: SmoothState) -> FloatArray:
-        """Of the dual point. With a single label the loss is constant, and rounding is all there is of its gradient."""
+        """Return the eta of the dual point; 0 with a single label, where the gradient is only rounding."""
         return -problem.C * state.loss_slope * (problem.structure.n_labels > 1)

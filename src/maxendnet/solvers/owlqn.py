@@ -15,41 +15,39 @@ from maxendnet.solvers.certificate.l1_dual import can_search, l1_dual
 from maxendnet.solvers.certificate.marginals import mixed_entropy
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState, memory_for
 
-LOOK_EVERY = 10
-"""Passes between two looks at how much the objective falls."""
+SEARCH_EVERY = 10
+"""Passes between two decisions about a dual search."""
 SETTLED, LOOSE = 0.25, 1e-3
-"""A dual point is searched for when the objective falls by less between two looks than this part of the gap asked for,
-or of a gap of 1e-3 if that is less. On the OCR letters it is then half a gap above the minimum. Before that too many
-weights are still to come to zero or to leave it."""
+"""A dual point is searched for when the objective decreased by less than this part of the requested gap, or of a gap of
+1e-3 if that is smaller. Earlier, too many weights would still become zero or nonzero (measured on OCR)."""
 FAR, FARTHEST = 10.0, 0.1
-"""Times the gap asked for, above which a first search begins, or a gap of 0.1 if that is less: nearer than that, some
-more passes do."""
+"""Multiple of the requested gap above which a first search begins, or a gap of 0.1 if that is smaller. With a smaller
+gap a few more passes suffice."""
 CLOSE = 0.5
-"""Share of a dual point that was found, from which a second search is worth its passes."""
+"""Smallest share of a dual point after which a second search is worthwhile."""
 LEAST_SHARE = 0.5
-"""Of the model in the dual point, below which a gap to first order says nothing: near w = 0 it is always small."""
+"""Share of the model in the dual point below which the first-order gap is not used: near w = 0 it is always small."""
 
 
 @dataclass(eq=False, repr=False)
 class OWLQN(LBFGS):
-    """OWL-QN (Andrew & Gao 2007): L-BFGS inside one orthant at a time, weights that would change sign stop at zero.
+    """OWL-QN (Andrew & Gao 2007): L-BFGS inside one orthant at a time; weights that would change sign stop at zero.
 
-    The dual point is ``p(y | x; w)``, mixed with the truth until every ``|eta_k| <= rho``; the share s of the model is
-    1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap for free;
-    when that is not enough but the gap to first order is, the entropy is computed from the mixed marginals (on a
-    hierarchy the free gap has to do, which takes some more passes). Under an elastic net every dual point has a finite
-    value, and the gap comes for free.
+    The dual point is ``p(y | x; w)``, mixed with the true labelling until every ``|eta_k| <= rho``; the share s of the
+    model is 1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap at no
+    cost. If only the first-order gap is small enough, the entropy is computed from the mixed marginals (not on a
+    hierarchy, which then takes a few more passes). Under an elastic net every dual point has a finite value, and the
+    gap costs nothing.
 
-    The objective is minimal to many digits long before the share is. So a better dual point is searched for as soon as
-    the objective hardly falls (`l1_dual`): L1CRF(lam=1) on the OCR letters has its proof to 1e-3 in a third of the
-    time.
+    The objective converges long before the share does. As soon as the objective hardly decreases, a better dual point
+    is therefore searched for (`l1_dual`), which certifies in a third of the time (L1CRF on OCR).
 
     Parameters
     ----------
     memory : int or None, default=None
-        Changes of w and gradient kept, as in `LBFGS`.
+        Number of stored changes of w and gradient, as in `LBFGS`.
     dual_search : bool, default=True
-        Whether a dual point is searched for. False leaves all passes to the objective.
+        Whether to search for a better dual point.
 
     Examples
     --------
@@ -74,31 +72,31 @@ class OWLQN(LBFGS):
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
         search = state.search._replace(n_steps=state.search.n_steps + 1)
         new = self._move(problem, state)._replace(search=search)
-        return self._looked(problem, new) if search.n_steps % LOOK_EVERY == 0 or new.finished else new
+        return self._with_dual_search(problem, new) if search.n_steps % SEARCH_EVERY == 0 or new.finished else new
 
-    def _looked(self, problem: Problem, state: SmoothState) -> SmoothState:
-        """The same state, with a better dual value if it is time to search for one."""
-        search, wanted = state.search, state.tol * abs(state.value)
+    def _with_dual_search(self, problem: Problem, state: SmoothState) -> SmoothState:
+        """Search for a better dual value if it is time."""
+        search, gap_limit = state.search, state.tol * abs(state.value)
         least = SETTLED * min(state.tol, LOOSE) * abs(state.value)
         gained = 0.0 if state.finished else search.value - state.value
         search = search._replace(value=state.value)
-        # once more only if the dual point, and not the objective, is what lags
+        # search again only if the dual value, and not the objective, determines the gap
         settled = gained <= min(least, 0.1 * search.gained)
-        far = max(wanted, min(FAR * wanted, FARTHEST * abs(state.value)))
-        lags = self._gaps(problem, state)[0] > (far if search.dual == -np.inf else wanted)
+        far = max(gap_limit, min(FAR * gap_limit, FARTHEST * abs(state.value)))
+        lags = self._gaps(problem, state)[0] > (far if search.dual == -np.inf else gap_limit)
         if self.dual_search and settled and lags and can_search(problem):
-            point = l1_dual(problem, state.w, state.curvature, wanted)
-            # far from the bounds: along some directions the loss is almost flat, and a second search would fail too
+            point = l1_dual(problem, state.w, state.curvature, gap_limit)
+            # a small share: the loss is almost flat in some directions, and a second search would fail too
             gained = gained if point.share >= CLOSE else 0.0
             search = search._replace(gained=gained, dual=max(search.dual, point.share * point.value))
         return state._replace(search=search)
 
     def _move(self, problem: Problem, state: SmoothState) -> SmoothState:
-        """A step of the weights."""
+        """Make a step of the weights."""
         w, rho = state.w, l1_price(problem.prior)
         pseudo = pseudo_gradient(w, state.gradient, rho)
-        # Andrew & Gao use the whole inverse Hessian and drop what goes uphill. The inverse for the coordinates that can
-        # move now is the right one, and then only weights at zero need to be held: half of the passes (OCR letters).
+        # Andrew & Gao use the inverse of the full Hessian and drop coordinates that go uphill. The inverse of the part
+        # for coordinates that can move takes half of the passes (OCR), and only weights at zero need to be held.
         direction = -state.curvature.times(pseudo, free=(w != 0) | (pseudo != 0))
         direction[(w == 0) & (direction * pseudo >= 0)] = 0.0
         if not direction @ pseudo < 0:
@@ -106,7 +104,7 @@ class OWLQN(LBFGS):
             direction = -pseudo
         orthant = np.where(w != 0, np.sign(w), -np.sign(pseudo))
         length = 1.0 if state.curvature.s else min(1.0, 1.0 / max(float(np.linalg.norm(pseudo)), 1e-300))
-        # where the decrease drowns in rounding, the gradient still shows the way
+        # below the rounding error of the objective the gradient is still a descent direction
         blind = 0.0 if state.single else 4 * np.finfo(float).eps * abs(state.value)
         for _ in range(30):
             moved = w + length * direction
@@ -118,9 +116,9 @@ class OWLQN(LBFGS):
         else:
             new = None
         if new is None or state.value - new.value <= 1e-8 * abs(state.value) * state.single:
-            if state.single:  # float32 sees no further decrease: go on in float64
+            if state.single:  # no further decrease in float32: continue in float64
                 return self._in_double(problem, state, (new or state).w, state.curvature.forget())
-            if new is None:  # what was learnt far away may mislead here: once more without it
+            if new is None:  # retry without curvature from distant points
                 return state._replace(curvature=state.curvature.forget(), finished=not state.curvature.s)
         memory = memory_for(self.memory, problem.n_weights)
         curvature = state.curvature.add(new.w - w, new.gradient - state.gradient, memory)
@@ -138,22 +136,22 @@ class OWLQN(LBFGS):
             return Evaluation(state.w, None, exact.value, np.nan, np.nan, slope)
         free, first_order, share = self._gaps(problem, exact)
         gap = free
-        # the free bound is looser by (1 - share) * loss; the exact one is computed only where that is what is missing
+        # the free bound is looser by (1 - share) * loss; compute the exact one only if that difference matters
         if pairwise(problem) and share > LEAST_SHARE and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         return Evaluation.certified(problem, state.w, None, exact.value, exact.value - gap)
 
     @staticmethod
     def _slope(problem: Problem, state: SmoothState) -> float:
-        """Norm of the subgradient nearest to zero, relative to that at the start: where there is no certificate."""
+        """Return the norm of the smallest subgradient relative to that at the start; used without a certificate."""
         slope = pseudo_gradient(state.w, state.gradient, l1_price(problem.prior))
         return float(np.linalg.norm(slope)) / max(state.first_norm, np.finfo(float).tiny)
 
     @staticmethod
     def _gaps(problem: Problem, state: SmoothState) -> tuple[float, float, float]:
-        """A sure gap, the gap to first order in 1 - share, and the share of the model in the dual point."""
+        """Return a valid gap, the gap to first order in 1 - share, and the share of the model in the dual point."""
         eta = -problem.C * state.loss_slope
-        if offers(problem.prior, "conjugate"):  # no border: the model itself is a dual point
+        if offers(problem.prior, "conjugate"):  # without bounds the model itself is a dual point
             gap = problem.dual_prior.cumulant(eta) + problem.prior.penalty(state.w) - float(state.w @ eta)
             gap += problem.C * state.relaxation_gap
             return gap, gap, 1.0
@@ -164,7 +162,7 @@ class OWLQN(LBFGS):
 
 
 def l1_price(prior: Prior) -> float:
-    """What a unit of ``|w_k|`` costs, beside a smooth penalty or alone."""
+    """Return the factor of ``|w|_1`` in the penalty."""
     return float(getattr(prior, "l1", None) or capable(prior, "l1").rho)
 
 
@@ -174,6 +172,6 @@ def pairwise(problem: Problem) -> bool:
 
 
 def pseudo_gradient(w: FloatArray, gradient: FloatArray, rho: float) -> FloatArray:
-    """The subgradient of ``f(w) + rho |w|_1`` nearest to zero."""
+    """Return the subgradient of ``f(w) + rho |w|_1`` nearest to zero."""
     at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - rho, 0.0)
     return np.where(w != 0, gradient + rho * np.sign(w), at_zero)

@@ -141,10 +141,10 @@ class PotentialAscent(Solver):
             state.steps[:], state.gaps[:] = warm.steps, 0.0  # no first visits
         else:
             state.node_potentials[np.arange(node[0]), batch.y] = FIRST_POTENTIAL
-        self.set_eta(problem, state, self.look(problem, state))
+        self.set_eta(problem, state, self.refresh(problem, state))
         return state
 
-    def look(self, problem: Problem, state: PotentialState) -> FloatArray:
+    def refresh(self, problem: Problem, state: PotentialState) -> FloatArray:
         """Marginals and entropies afresh from the potentials; returns their eta, of this very dual point."""
         structure, cost = problem.structure, pad_rows(problem.structure.layout, problem.cost)
         part = lambda first, last, buffer: _kernels.potential_look(  # noqa: E731
@@ -193,7 +193,7 @@ class PotentialAscent(Solver):
         return n_pass > 0 and (n_pass % self.check_every == 0 or enough)
 
     def evaluate(self, problem: Problem, state: PotentialState) -> Evaluation:
-        eta, prior = self.look(problem, state), problem.dual_prior
+        eta, prior = self.refresh(problem, state), problem.dual_prior
         self.set_eta(problem, state, eta)
         w = prior.mean(eta)
         state.primal = primal = problem.primal(w)

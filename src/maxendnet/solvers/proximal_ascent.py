@@ -123,8 +123,8 @@ class ProximalAscent(Solver):
         slope = -problem.C * problem.loss_and_gradient(zero).gradient
         keep = with_the_rest(problem, (np.abs(slope) >= FIRST * l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
-        state.centre = state.last_weights = centre[state.restricted(problem).kept]
-        self._set_eta(problem, state, self.inner.look(problem, inner))
+        state.centre = state.last_weights = centre[state.restricted(problem).positions]
+        self._set_eta(problem, state, self.inner.refresh(problem, inner))
         return state
 
     def _easier(self, problem: Problem, state: ProximalAscentState) -> Problem:
@@ -134,7 +134,7 @@ class ProximalAscent(Solver):
         )
 
     def _set_eta(self, problem: Problem, state: ProximalAscentState, eta: FloatArray) -> None:
-        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.restricted(problem).kept])
+        self.inner.set_eta(self._easier(problem, state), state.inner, eta[state.restricted(problem).positions])
 
     def step(self, problem: Problem, state: ProximalAscentState) -> ProximalAscentState:
         if state.n_pass and state.n_pass % self.passes == 0:
@@ -158,9 +158,11 @@ class ProximalAscent(Solver):
         return n_pass == 3 or (n_pass > 0 and n_pass % self.check_every == 0)
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
-        eta = self.inner.look(problem, state.inner)
+        eta = self.inner.refresh(problem, state.inner)
         restricted = state.restricted(problem)
-        w = restricted.widened(self._easier(problem, state).dual_prior.mean(eta[restricted.kept]), problem.n_weights)
+        w = restricted.widened(
+            self._easier(problem, state).dual_prior.mean(eta[restricted.positions]), problem.n_weights
+        )
         primal = problem.primal(w)
         state.dual = max(state.dual, dual_value(problem, state.inner, eta))
         if primal > state.last_primal:
@@ -185,8 +187,8 @@ class ProximalAscent(Solver):
             restricted = state.restricted(problem)
             centre, last = (restricted.widened(part, problem.n_weights) for part in (state.centre, state.last_weights))
             state.keep = keep
-            kept = state.restricted(problem).kept
-            state.centre, state.last_weights = centre[kept], last[kept]
+            positions = state.restricted(problem).positions
+            state.centre, state.last_weights = centre[positions], last[positions]
         self._set_eta(problem, state, eta)
 
 

@@ -121,8 +121,8 @@ class SelfTraining(Solver):
         structure, label_sets = problem.structure, problem.label_sets
         nodes = unlabelled(problem)[owners(structure.offsets)]
         known = label_sets.sets.sum(axis=1)[structure.row] == 1
-        wanted = np.bincount(label_sets.label[structure.row[known]], minlength=structure.n_labels) + 0.5
-        wanted = wanted / wanted.sum()
+        target_shares = np.bincount(label_sets.label[structure.row[known]], minlength=structure.n_labels) + 0.5
+        target_shares = target_shares / target_shares.sum()
         term = np.zeros(structure.n_labels)
         scale = float(np.abs(w).max(initial=0.0)) or 1.0
         for k in range(ADJUSTMENTS):
@@ -130,17 +130,17 @@ class SelfTraining(Solver):
             labels = structure.within_truth.maximum(w, table, backend=problem.backend)[1]
             if not nodes.any():
                 break
-            found = np.bincount(labels[nodes], minlength=structure.n_labels) + 0.5
-            term += 0.3 * scale / (k + 1) * np.clip(np.log(wanted / (found / found.sum())), -1.0, 1.0)
+            counts = np.bincount(labels[nodes], minlength=structure.n_labels) + 0.5
+            term += 0.3 * scale / (k + 1) * np.clip(np.log(target_shares / (counts / counts.sum())), -1.0, 1.0)
         return labels
 
     def due(self, problem: Problem, state: SelfTrainingState, n_pass: int, tol: float) -> bool:
         return n_pass > 0
 
     def evaluate(self, problem: Problem, state: SelfTrainingState) -> Evaluation:
-        found = state.result
+        result = state.result
         measure = 0.0 if state.finished else max(state.changed, 1.0)
-        return Evaluation(found.w, found.eta, found.primal, np.nan, np.nan, measure, found.which, found.cost)
+        return Evaluation(result.w, result.eta, result.primal, np.nan, np.nan, measure, result.which, result.cost)
 
 
 def unlabelled(problem: Problem) -> NDArray[np.bool_]:

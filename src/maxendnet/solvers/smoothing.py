@@ -1,4 +1,4 @@
-"""Smoothing: the hinge with a soft maximum whose temperature falls, by L-BFGS."""
+"""L-BFGS on the hinge with a soft maximum, at decreasing temperature."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from maxendnet.utils.checks import require_count
 
 MOST_POINTS = 20
 NEAR = 3.0
-"""Times the gap that is asked for, from where on every look counts."""
+"""Multiple of the requested gap below which every evaluation of the bound counts."""
 FAR, HESSIAN_AFTER, HESSIAN_EVERY = 10.0, 20, 40
-"""Times the gap that is asked for, above which the whole Hessian is made up: so many passes after the temperature fell,
-and again after so many."""
+"""The full Hessian is computed when the gap exceeds ``FAR * tol``, `HESSIAN_AFTER` passes after cooling, and again
+every `HESSIAN_EVERY` passes."""
 
 
 class SmoothingState(NamedTuple):
-    """What the next step needs."""
+    """State of `Smoothing`."""
 
     soft: Problem
-    """The problem at its present temperature."""
+    """The problem at the current temperature."""
     inner: SmoothState
     points: tuple[DualPoint, ...]
     """The best mixture so far, the point 0, and the dual points of the last passes in float64."""
@@ -43,12 +43,12 @@ class SmoothingState(NamedTuple):
     tol: float
     n_steps: int = 0
     value_before: float = np.inf
-    """Soft objective at the last look."""
+    """Soft objective at the last evaluation."""
     finished: bool = False
     mixed: int = -1
-    """The step at which the best mixture was found."""
+    """Step at which the best mixture was computed."""
     hessian_from: int = 0
-    """The step from which on the whole Hessian may be made up."""
+    """First step at which the full Hessian may be computed."""
 
 
 @dataclass(eq=False, repr=False)
@@ -111,33 +111,33 @@ class Smoothing(SmoothPath):
     """L-BFGS, or OWL-QN under an L1 penalty, on the hinge with a soft maximum, at falling temperature.
 
     The maximum over labellings in the hinge becomes ``T log sum exp(. / T)``, which is smooth and too large by at most
-    T times the entropy of the labellings' shares p. Those shares are a dual point of the hinge itself, so that every
-    pass gives a bound, and the best mixture of the last twenty gives a better one. When the soft problem is nearly
-    solved, or its entropy is most of what is missing, the temperature falls; the curvature learnt so far is kept.
+    T times the entropy of the probabilities p of labellings. These probabilities are a dual point of the hinge itself,
+    so that every pass gives a bound; the best mixture of the last twenty points gives a better one. When the soft
+    problem is nearly solved, or its entropy is most of the gap, the temperature is reduced; the curvature is retained.
 
-    With up to 6000 weights and three nodes or more for each, the whole Hessian takes its place when the bound lags far
-    behind (`sampled_hessian`): OCR letters, LapMEDN(C=5, lam=25) to 1e-3, 180 passes in the place of 575. With up to
-    20,000 weights and many labels, that of some of them does.
+    With at most 6,000 weights and at least three nodes for each, the full Hessian replaces the curvature when the bound
+    is far from the objective (`sampled_hessian`). With at most 20,000 weights and expensive passes, a partial Hessian
+    does.
 
-    Passes are made in float32 until the bound is nearly tight enough, and in float64 from there on. Only dual points in
-    float64 enter a bound: C multiplies their rounding, and in float32 a bound could end above the minimum.
+    Passes are in float32 until the bound is nearly tight, and then in float64. Only dual points in float64 enter a
+    bound: C multiplies their rounding, and in float32 a bound could exceed the minimum.
 
-    The number of passes hardly grows with C, where block-coordinate solvers need more and more. On the other hand a
-    pass costs more at low temperature: to a gap below 1e-3 those are faster unless C is large.
+    The number of passes hardly grows with C, unlike that of block-coordinate solvers. A pass costs more at low
+    temperature: for gaps below 1e-3 block-coordinate solvers are faster unless C is large.
 
-    Under an L1 penalty a dual point counts as far as all its ``|eta_k| <= rho``: mixtures are sought inside a
-    logarithmic barrier, and what is still outside is scaled.
+    Under an L1 penalty all ``|eta_k|`` of a dual point must be at most rho: mixtures are computed inside a logarithmic
+    barrier, and points outside are scaled.
 
-    After Nesterov 2005, who smooths a maximum in this way.
+    Based on the smoothing of a maximum by Nesterov 2005.
 
     Parameters
     ----------
     first_temperature : float, default=0.3
-        As a share of the largest label cost.
+        Relative to the largest label cost.
     look_every : int, default=5
-        Passes between two looks at temperature and dual mixture.
+        Passes between two evaluations of temperature and dual mixture.
     memory : int or None, default=None
-        Changes of w and gradient kept, see `LBFGS`.
+        Number of stored changes of w and gradient, see `LBFGS`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class Smoothing(SmoothPath):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothingState:
         self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
-        # under L1 the dual is linear: at the optimum of a problem whose weights are 0, the bound has no slack at all
+        # under L1 the dual is linear: if all weights are 0 at the optimum, float32 cannot certify it
         soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
         inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
@@ -168,31 +168,31 @@ class Smoothing(SmoothPath):
 
     def _look(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
         inner, blur = state.inner, blur_of(state.soft, state.inner)
-        # the hinge at this point is below the soft one, by about a half of the blur in the end
-        wanted = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
+        # near the end the hinge at this point is below the soft one by about half of the blur
+        gap_limit = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
         settled = gained <= 0.1 * blur or bool(inner.finished)
-        lags_by_blur = inner.value - state.dual <= 1.1 * blur  # nothing else is missing, and the fit has not ended
-        if settled and (blur > wanted or lags_by_blur):
-            return self._cool(problem, state, float(np.clip(0.8 * wanted / blur, 0.3, 0.9)))
-        if blur <= 2 * wanted:
+        lags_by_blur = inner.value - state.dual <= 1.1 * blur  # the blur alone explains the gap
+        if settled and (blur > gap_limit or lags_by_blur):
+            return self._cool(problem, state, float(np.clip(0.8 * gap_limit / blur, 0.3, 0.9)))
+        if blur <= 2 * gap_limit:
             if not soft_hinge(state.soft).exact:
                 exact = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
                 state = self._in_float64(problem, state, exact, single=True)
             state = self._with_hessian(problem, self._mixed(problem, state))
-        # Values of relaxed graphs are bounds of a limited accuracy, in which the last digits of the soft problem drown.
-        # (Under L1 these digits count: a dual point is scaled by its largest entry.)
+        # Values of relaxed graphs are bounds of limited accuracy, so the last digits of the soft problem mean nothing.
+        # (Under L1 they matter: a dual point is scaled by its largest entry.)
         solved = gained <= 1e-3 * blur and problem.structure.capabilities.relaxed and not offers(problem.prior, "l1")
         if not (inner.finished or solved):
             return state
-        # steps at this temperature hardly help any more, and the bound still lags
+        # the soft problem is solved, and the bound is still not tight
         coldest = soft_hinge(state.soft).temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
         return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
 
     def _mixed(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """With the best mixture of the dual points; while it lags far behind, at every second look.
+        """Update the best mixture of the dual points; while the gap is large, only at every second evaluation.
 
-        That is often enough, since all points between two looks are kept. Mixtures under a Laplace prior take as long
-        as a pass, and on one thread.
+        All points between two evaluations are stored, so none is lost. A mixture under a Laplace prior takes as long as
+        a pass, on one thread.
         """
         far = state.inner.value - state.dual > NEAR * state.tol * abs(state.inner.value)
         if far and state.n_steps % (2 * self.look_every) and 2 * self.look_every <= MOST_POINTS:
@@ -201,7 +201,7 @@ class Smoothing(SmoothPath):
         return state._replace(points=(mixture, *state.points[1:]), dual=dual, mixed=state.n_steps)
 
     def _with_hessian(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """With the whole Hessian at this point in the place of all that was learnt, if the bound lags far behind."""
+        """Replace the curvature by the full Hessian at this point if the gap is large."""
         lags = state.inner.value - state.dual > FAR * state.tol * abs(state.inner.value)
         if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread")):
             return state
@@ -224,34 +224,34 @@ class Smoothing(SmoothPath):
             soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
             points = with_last(points, soft, self._inner(problem)._at(soft, w, state.inner.curvature))
             problem.n_oracle += soft.n_oracle
-        found_now = state.mixed == state.n_steps and points is state.points
-        point, dual = (points[0], state.dual) if found_now else best_bound(problem, state, points)
+        is_current = state.mixed == state.n_steps and points is state.points
+        point, dual = (points[0], state.dual) if is_current else best_bound(problem, state, points)
         eta = point.eta if offers(problem.prior, "exact") else None
         return Evaluation.certified(problem, w, eta, primal, dual, cost=point.cost)
 
 
 def with_hessian(problem: Problem, state: Any) -> Any:
-    """The state of a path with the Hessian at its point, if there is one, instead of all that was learnt before."""
+    """Replace the curvature of a state by the Hessian at its point, if it can be computed."""
     curvature = whole_curvature(state.soft, state.inner.w, state.n_steps)
     problem.n_oracle += problem.n_examples
     return state if curvature is None else state._replace(inner=state.inner._replace(curvature=curvature))
 
 
 def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:
-    """The best mixture of the dual points, and its dual value."""
+    """Return the best mixture of the dual points, and its dual value."""
     prior = problem.prior
     if not offers(prior, "l1"):
         mixture = best_mixture(prior, points)
         return mixture, problem.dual(*mixture)[0]
-    # bounds cost about as many prices as there are weights near them: a twentieth of what is asked for
-    wanted = 0.05 * state.tol * problem.gap_scale(state.inner.value)
+    # the barrier costs about one price for every weight near a bound: a twentieth of the requested gap in total
+    gap_limit = 0.05 * state.tol * problem.gap_scale(state.inner.value)
     rho, last = capable(prior, "l1").rho, points[-1]
-    mixture = best_inside(rho, points, wanted / (1 + np.count_nonzero(state.inner.w)))
+    mixture = best_inside(rho, points, gap_limit / (1 + np.count_nonzero(state.inner.w)))
     return mixture, max(mixture.cost, share_inside(rho, last.eta) * last.cost)
 
 
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
-    """The same problem with a soft hinge; ``exact`` in float64."""
+    """Return the problem with a soft hinge; ``exact`` in float64."""
     hinge = problem.hinge
     return problem.replace(
         loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs)
@@ -259,25 +259,25 @@ def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
 
 
 def soft_hinge(soft: Problem) -> SoftHinge:
-    """The loss of a soft problem."""
+    """Return the loss of a soft problem."""
     assert isinstance(soft.loss, SoftHinge)
     return soft.loss
 
 
 def blur_of(soft: Problem, inner: SmoothState) -> float:
-    """Temperature times entropy: how far the dual value of the last point is below what the soft one would be.
+    """Return temperature times entropy: the part of the gap that is due to smoothing.
 
-    Nothing for the log loss, whose entropy belongs to it.
+    0 for the log loss, whose entropy is part of its dual value.
     """
     point = dual_point(soft, inner)
     return soft.C * inner.loss + float(inner.w @ point.eta) - point.cost
 
 
 def dual_point(soft: Problem, inner: SmoothState) -> DualPoint:
-    """``alpha_i(y) = C u_i p_i(y)``, p the shares of the soft maximum.
+    """Return the dual point ``alpha_i(y) = C u_i p_i(y)``, with p the probabilities of the soft maximum.
 
-    Of the log loss, the entropy of p is part of its cost. That of a mixture is larger than the cost says, which makes
-    it a bound all the same.
+    For the log loss its cost includes the entropy of p. The entropy of a mixture is larger than that of its points, so
+    that the cost of a mixture is still a lower bound.
     """
     eta = -soft.C * inner.loss_slope
     if isinstance(soft.loss, SoftHinge):
@@ -291,7 +291,7 @@ def in_float64(soft: Problem, inner: SmoothState) -> bool:
 
 
 def with_last(points: tuple[DualPoint, ...], soft: Problem, inner: SmoothState) -> tuple[DualPoint, ...]:
-    """The points with that of the last pass in the place of the oldest, if it was computed in float64."""
+    """Replace the oldest dual point by that of the last pass, if it was computed in float64."""
     if not in_float64(soft, inner):
         return points
     most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MOST_POINTS))

@@ -1,4 +1,4 @@
-"""The best mixture of dual points: what a sequence of them proves together is more than each alone."""
+"""Best mixture of dual points, whose bound is better than that of each point."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class DualPoint(NamedTuple):
 
 
 def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e-4, rounds: int = 60) -> DualPoint:
-    """Shares s on the simplex for which ``s . cost - cumulant(s . eta)`` is largest, up to ``accuracy`` of its size.
+    """Maximise ``s . cost - cumulant(s . eta)`` over shares s on the simplex, up to ``accuracy`` of its size.
 
-    Newton's method inside a logarithmic barrier of ``s >= 0``, which falls. The first point must be in the domain of
-    the cumulant; the mixture is never worse than it.
+    Newton's method with a decreasing logarithmic barrier of ``s >= 0``. The first point must be in the domain of the
+    cumulant; the mixture is never worse than it.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e
 
 
 def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> DualPoint:
-    """The mixture with the largest cost of which all ``|eta_k| < rho``, up to about ``price`` for each that is near.
+    """Return the mixture of largest cost with all ``|eta_k| < rho``, up to about ``price`` for each near its bound.
 
     The logarithmic barrier of these bounds is the cumulant of a Laplace prior. The first point must be inside.
 
@@ -70,8 +70,8 @@ def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> Dual
     >>> round(best_inside(0.5, points, price=1e-3).cost, 2)
     2.0
     """
-    found = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, cost / price) for eta, cost in points))
-    return DualPoint(found.eta, found.cost * price)
+    mixture = best_mixture(Laplace(rho**2), tuple(DualPoint(eta, cost / price) for eta, cost in points))
+    return DualPoint(mixture.eta, mixture.cost * price)
 
 
 def share_inside(rho: float, eta: FloatArray) -> float:
@@ -88,8 +88,7 @@ def l1_dual_value(prior: Any, eta: FloatArray, cost: float) -> float:
 
 
 def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """The second derivatives of the cumulant along the points, as a function of where. Those of a quadratic one are
-    the same everywhere."""
+    """Return a function of eta: the second derivatives of the cumulant along the points."""
     if not offers(prior, "gram"):
         return lambda eta: (etas * prior.variance(eta)) @ etas.T
     zero = prior.mean(np.zeros(etas.shape[1]))
@@ -98,7 +97,7 @@ def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatAr
 
 
 def near_the_first(value: Callable[[FloatArray], float], n: int) -> FloatArray:
-    """Positive shares, as even as the domain allows and at most a half, of which the first point has the rest."""
+    """Return positive shares in the domain, as even as possible, with at least half for the first point."""
     even, rest = np.full(n, 1.0 / n), np.eye(n)[0]
     for k in range(1, 1000):
         shares = rest + 0.5**k * (even - rest)
@@ -108,7 +107,7 @@ def near_the_first(value: Callable[[FloatArray], float], n: int) -> FloatArray:
 
 
 def newton_direction(slope: FloatArray, curvature: FloatArray, added: FloatArray) -> FloatArray:
-    """The direction of Newton's method among those whose entries add up to 0."""
+    """Return the Newton direction among those whose entries add up to 0."""
     hessian = curvature + np.diag(added)
     unit = np.sqrt(np.diag(hessian))
     scaled = hessian / np.outer(unit, unit) + 1e-12 * np.eye(len(unit))
@@ -117,7 +116,7 @@ def newton_direction(slope: FloatArray, curvature: FloatArray, added: FloatArray
 
 
 def step_inside(value: Callable[[FloatArray], float], at: FloatArray, direction: FloatArray, gain: float) -> float:
-    """A step that keeps all entries positive and gains enough; 0 if there is none."""
+    """Return a step size that keeps all entries positive and gains enough; 0 without one."""
     falling = direction < 0
     size = min(1.0, 0.99 * float(np.min(at[falling] / -direction[falling], initial=np.inf)))
     now = value(at)

@@ -1,4 +1,4 @@
-"""A dual point of a problem with an L1 penalty, from weights that are near the minimum."""
+"""Dual point of a problem with an L1 penalty, from weights near the minimum."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from maxendnet.solvers.lbfgs import Curvature, features_of, inverse_of, memory_f
 
 MOST_STEPS = 12
 MOST_PRODUCTS = 25
-"""In one Newton step."""
+"""Largest number of products with the Hessian in one Newton step."""
 SMALLER = 0.5
-"""Factor by which a Newton step reduces the largest residual: beyond that, the next one begins at better weights."""
+"""Factor by which conjugate gradients reduce the largest residual before the next Newton step."""
 SLACK = 0.4
-"""Part of the gap asked for that is given away so that no ``|eta_k|`` has to meet its bound to all digits."""
+"""Part of the requested gap by which targets stay inside the bounds, so that they need not be met exactly."""
 LARGEST = 100.0
-"""Times the largest weight at the start, above which weights run away: a dual value from them would be rounding."""
+"""Largest growth of the largest weight; beyond it weights diverge, and a dual value would be rounding."""
 
 
 class L1Dual(NamedTuple):
-    """The shares of labellings under some weights, as a dual point; ``share`` of it is inside all bounds."""
+    """Probabilities of labellings at some weights, as a dual point; ``share`` of it is inside all bounds."""
 
     loss: float
     eta: FloatArray
     value: float
-    """Dual value of the point, where no bound is exceeded; ``share`` times it is below the minimum in any case."""
+    """Dual value of the point if no bound is exceeded; ``share`` times it is always a lower bound."""
     share: float
 
 
 def can_search(problem: Problem) -> bool:
-    """Whether `l1_dual` can be asked for a point."""
+    """Whether `l1_dual` accepts the problem."""
     exact = not problem.structure.capabilities.relaxed and np.isfinite(problem.batch.largest)
     return offers(problem.prior, "l1") and problem.convex and problem.backend.local and bool(exact)
 
 
-def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float) -> L1Dual:
-    """A dual point whose ``|eta_k|`` are at most rho, or nearly so, from weights w near the minimum.
+def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, gap_limit: float) -> L1Dual:
+    """Return a dual point with all ``|eta_k|`` at most rho, or nearly so, from weights w near the minimum.
 
-    At the minimum ``eta_k = rho sign(w_k)`` for all weights that are not zero. Long before a solver comes to that in
-    all entries, the value is minimal to many digits; what takes it so long is that weights come to zero and leave it.
-    Here all weights that are not zero keep the sign that they have in w in their price: ``rho sign(w_k) w_k``. What is
-    left is smooth, and some Newton steps minimise it. The weights found cost more than w, since some are on the other
-    side of zero. But at their minimum all these ``|eta_k|`` are rho, whatever the signs of the weights, so that the
-    shares of labellings are a dual point. Weights that are zero in w are let go when their ``|eta_k|`` exceeds rho.
+    At the minimum ``eta_k = rho sign(w_k)`` for all nonzero weights. A solver reaches the minimal objective long before
+    this holds, because weights become zero and nonzero again. Here the signs of nonzero weights are fixed, with the
+    penalty ``rho sign(w_k) w_k``. The resulting problem is smooth, and a few Newton steps minimise it. Its minimiser
+    has a larger objective than w, since some weights change sign. But there all these ``|eta_k|`` are rho, whatever the
+    signs, so that the probabilities of labellings are a dual point. Weights that are zero in w become free when their
+    ``|eta_k|`` exceeds rho.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
         With a smooth loss and an L1 penalty.
     w : ndarray of shape (n_weights,)
     curvature : Curvature
-        What is known of the Hessian near w.
-    wanted : float
-        Gap that is asked for, absolute.
+        Approximate inverse Hessian near w.
+    gap_limit : float
+        Requested gap, absolute.
 
     Returns
     -------
@@ -66,9 +66,9 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
         The point found with the largest share.
     """
     rho = capable(problem.prior, "l1").rho
-    slack = min(0.5, SLACK * wanted / max(rho * float(np.abs(w).sum()), np.finfo(float).tiny))
+    slack = min(0.5, SLACK * gap_limit / max(rho * float(np.abs(w).sum()), np.finfo(float).tiny))
     w = shifted(problem, w)
-    at = look(problem, w)
+    at = iterate_at(problem, w)
     best, known, sign, free = at.point, Known.at(problem, w, curvature), np.sign(w), w != 0
     largest = LARGEST * (float(np.abs(w).max(initial=0.0)) + 1.0 / max(problem.batch.largest, 1.0))
     idle = 0
@@ -78,7 +78,7 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
         target = (1.0 - slack) * rho * sign
         before = largest_residual(at, target, free)
         at, known = newton_step(problem, at, known, free, target, 0.5 * slack * rho)
-        # Where the loss is almost flat, the signs of w may not be those of a minimum: then weights run away.
+        # If the loss is almost flat, the signs of w may not be those of a minimum, and weights diverge.
         if not np.abs(at.w).max(initial=0.0) <= largest:
             break
         best = max(best, at.point, key=lambda point: point.share)
@@ -90,10 +90,10 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, wanted: float
 
 
 def shifted(problem: Problem, w: FloatArray) -> FloatArray:
-    """The same scores but for a constant, with the weights of every feature shifted so that at least one is zero.
+    """Shift the weights of every feature by a constant so that at least one is zero; scores change by a constant.
 
-    A feature whose weights for all labels are kept at their signs would meet its bounds only if there are as many
-    positive weights as negative ones, since the ``eta_k`` of all its labels add up to zero.
+    The ``eta_k`` of all labels of a feature add up to zero. With fixed signs of all its weights, they could be at their
+    bounds only if as many weights are positive as negative.
     """
     layout = problem.structure.layout
     if not problem.structure.capabilities.linear_nodes or layout.seen is not None:
@@ -105,33 +105,33 @@ def shifted(problem: Problem, w: FloatArray) -> FloatArray:
     return layout.join(segments._replace(node=node))
 
 
-class Look(NamedTuple):
-    """Weights, and what a pass over the examples tells of them."""
+class Iterate(NamedTuple):
+    """Weights, and their dual point."""
 
     w: FloatArray
     point: L1Dual
 
 
-def largest_residual(at: Look, target: FloatArray, free: NDArray[np.bool_]) -> float:
+def largest_residual(at: Iterate, target: FloatArray, free: NDArray[np.bool_]) -> float:
     return float(np.abs(at.point.eta - target)[free].max(initial=0.0))
 
 
-def look(problem: Problem, w: FloatArray) -> Look:
+def iterate_at(problem: Problem, w: FloatArray) -> Iterate:
     loss, slope, _, _, relaxation_gap = problem.loss_and_gradient(w)
     eta = -problem.C * slope
     share = min(1.0, capable(problem.prior, "l1").rho / max(float(np.abs(eta).max(initial=0.0)), 1e-300))
     value = problem.C * (loss - relaxation_gap) + float(w @ eta)
-    return Look(w, L1Dual(loss, eta, value, share))
+    return Iterate(w, L1Dual(loss, eta, value, share))
 
 
 class Known(NamedTuple):
-    """What is known of the Hessian: its diagonal, a block for each label, and products with it."""
+    """Approximate Hessian: its diagonal, a block for each label, and products with it."""
 
     diagonal: FloatArray
     blocks: FloatArray | None
     """Shape (n_labels, n_features, n_features)."""
     place: NDArray[np.int64]
-    """Of the weight of each feature and label, shape (n_features, n_labels)."""
+    """Position of the weight of each feature and label, shape (n_features, n_labels)."""
     products: tuple[tuple[FloatArray, FloatArray], ...]
 
     @classmethod
@@ -147,7 +147,7 @@ class Known(NamedTuple):
         return cls(np.maximum(diagonal, floor if floor > 1e-100 else 1.0), blocks, place, products)
 
     def inverse(self, free: NDArray[np.intp]) -> Any:
-        """A function that multiplies with about the inverse of the Hessian of some weights."""
+        """Return a function that multiplies with an approximate inverse of the Hessian of the free weights."""
         position = np.full(len(self.diagonal), -1)
         position[free] = np.arange(len(free))
         inverses = []
@@ -162,18 +162,18 @@ class Known(NamedTuple):
             pairs = pairs.add(s[free], y[free], len(self.products))
 
         def before_any(q: FloatArray) -> FloatArray:
-            found = first * q
+            product = first * q
             for which, inverse in inverses:
-                found[which] = inverse @ q[which]
-            return found
+                product[which] = inverse @ q[which]
+            return product
 
         return lambda q: pairs.times(q, before_any=before_any)
 
 
 def newton_step(
-    problem: Problem, at: Look, known: Known, free: NDArray[np.bool_], target: FloatArray, enough: float
-) -> tuple[Look, Known]:
-    """Towards the minimum of ``C sum loss + target . w`` over the free weights."""
+    problem: Problem, at: Iterate, known: Known, free: NDArray[np.bool_], target: FloatArray, enough: float
+) -> tuple[Iterate, Known]:
+    """Make a Newton step for ``C sum loss + target . w`` over the free weights."""
     which = np.flatnonzero(free)
 
     def widened(values: FloatArray) -> FloatArray:
@@ -193,9 +193,9 @@ def newton_step(
     )
     learnt = tuple((widened(p), widened(product)) for p, product in solved.products)
     known = known._replace(products=(*known.products, *learnt)[-memory_for(None, problem.n_weights) :])
-    value, falls = problem.C * at.point.loss + float(target @ at.w), -float(residual @ solved.found)
+    value, falls = problem.C * at.point.loss + float(target @ at.w), -float(residual @ solved.solution)
     for halvings in range(5):
-        new = look(problem, at.w + widened(0.5**halvings * solved.found))
+        new = iterate_at(problem, at.w + widened(0.5**halvings * solved.solution))
         if problem.C * new.point.loss + float(target @ new.w) <= value + 1e-4 * 0.5**halvings * falls:
             return new, known
     return at, known

@@ -1,4 +1,4 @@
-"""Dual values that do not come for free with an algorithm."""
+"""Dual values from marginals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maxendnet.data.batch import Batch
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.base import Table
 
-NODES_AT_A_TIME = 4096  # edge marginals of so many nodes are held at once
+NODES_AT_A_TIME = 4096  # largest number of nodes whose edge marginals are in memory
 
 
 def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
-    """Entropy of the tree distributions whose marginals are ``share * p(y|x; w) + (1 - share) * truth``, summed.
+    """Sum the entropies of the tree distributions with marginals ``share * p(y|x; w) + (1 - share) * truth``.
 
     Of all distributions with given node and edge marginals the one that factorises over the forest has the largest
     entropy, which is the sum over edges minus, for every node, (its number of edges - 1) times the entropy of the
@@ -38,7 +38,7 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
 
 
 def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
-    """The same for the examples of a shard."""
+    """Return `mixed_entropy` of the examples of a shard."""
     total = 0.0
     for part, node, edge in marginals_in_parts(structure, w):
         factor = np.repeat(part.sample_weight, np.diff(part.offsets))
@@ -51,9 +51,9 @@ def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
         if edge is not None and joined.any():
             edge = edge[joined]
             edge *= share
-            own, above = part.y[joined], part.y[part.parent[joined]]
+            label, above = part.y[joined], part.y[part.parent[joined]]
             flipped = part.flipped[joined].astype(bool)
-            edge[np.arange(len(edge)), np.where(flipped, own, above), np.where(flipped, above, own)] += 1.0 - share
+            edge[np.arange(len(edge)), np.where(flipped, label, above), np.where(flipped, above, label)] += 1.0 - share
             total -= float(factor[joined] @ xlogy(edge, edge).sum(axis=(1, 2)))
     return Partial(total)
 
@@ -61,17 +61,17 @@ def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
 def marginals_in_parts(
     structure: Any, w: FloatArray, backend: Any = None, added: FloatArray | None = None
 ) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
-    """Marginals of ``p(y|x; w)`` for some thousand nodes at a time: those of all edges would not fit the memory.
+    """Yield marginals of ``p(y|x; w)`` for some thousand nodes at a time, since those of all edges need much memory.
 
     ``added`` has a row of scores for each label set, which are added to those of the labels.
 
     Yields
     ------
     part : Batch
-        Some examples.
+        The examples.
     node : ndarray of shape (n_nodes, n_labels)
     edge : ndarray of shape (n_nodes, n_labels, n_labels) or None
-        As `BoundForest.logsum` gives them; None if there are no weights of edges.
+        As `BoundForest.logsum` returns them; None without edge weights.
     """
     offsets, first = structure.offsets, 0
     n_examples = len(offsets) - 1

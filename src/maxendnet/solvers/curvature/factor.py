@@ -1,4 +1,4 @@
-"""A factorised matrix, with which systems of equations are solved."""
+"""Factorised matrix, for solving systems of equations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RIDGE = 1e-5
 
 
 class Factor(NamedTuple):
-    """A factorised matrix A: ``A = D L L' D``, D a diagonal and L a lower triangle.
+    """Factorised matrix ``A = D L L' D``, with D diagonal and L lower triangular.
 
     Examples
     --------
@@ -30,8 +30,10 @@ class Factor(NamedTuple):
 
     @classmethod
     def of(cls, lower: NDArray[np.float32], added: FloatArray) -> Factor | None:
-        """Of a matrix whose lower triangle is given, with ``added`` on its diagonal. None if it is not positive
-        definite. The triangle is overwritten."""
+        """Factorise a matrix given by its lower triangle, which is overwritten, plus ``added`` on its diagonal.
+
+        Return None if it is not positive definite.
+        """
         diagonal = lower.diagonal() + added
         if not (np.isfinite(diagonal).all() and diagonal.min(initial=1.0) > 1e-30):
             return None
@@ -40,11 +42,11 @@ class Factor(NamedTuple):
         lower *= inverse
         lower *= inverse[:, None]
         np.fill_diagonal(lower, 1.0 + RIDGE)
-        # LAPACK reads matrices by columns: the lower triangle by rows is the upper one of what it sees
+        # LAPACK reads matrices by columns: the lower triangle by rows is its upper triangle
         upper, failed = lapack.spotrf(lower.T, lower=False, clean=False, overwrite_a=True)
         return None if failed else cls(upper.T, size)
 
     def inverse_times(self, v: FloatArray) -> FloatArray:
-        """``A^-1 v``."""
+        """Return ``A^-1 v``."""
         half = blas.strsv(self.lower.T, (v / self.size).astype(np.float32), trans=1)
         return blas.strsv(self.lower.T, half).astype(np.float64) / self.size

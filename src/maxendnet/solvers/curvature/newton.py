@@ -16,37 +16,37 @@ Linear = Callable[[FloatArray], FloatArray]
 
 
 class Solved(NamedTuple):
-    """What conjugate gradients end with."""
+    """Result of conjugate gradients."""
 
-    found: FloatArray
+    solution: FloatArray
     products: tuple[tuple[FloatArray, FloatArray], ...]
-    """Directions and the products of the Hessian with them, of which a quasi-Newton method can learn."""
+    """Directions and their products with the Hessian, for a quasi-Newton method."""
 
 
 def conjugate_gradients(
     hessian_times: Linear, inverse_times: Linear, right: FloatArray, enough: float, most: int, keep: int
 ) -> Solved:
-    """About ``H^-1 right``, until no entry of the residual is larger than ``enough``.
+    """Approximate ``H^-1 right`` until no entry of the residual is larger than ``enough``.
 
     Parameters
     ----------
     hessian_times : callable
-        A vector to its product with H.
+        Maps a vector to its product with H.
     inverse_times : callable
-        The preconditioner: a vector to its product with about the inverse of H.
+        Preconditioner: maps a vector to its product with an approximate inverse of H.
     right : ndarray
     enough : float
     most : int
-        Products, at most.
+        Largest number of products.
     keep : int
-        Of these, how many of the last are returned.
+        Number of the last products that are returned.
 
     Returns
     -------
     Solved
-        Without products where H is flat along the first direction, which is what is found then.
+        Without products if H is flat along the first direction, which is then the solution.
     """
-    found, residual = np.zeros(len(right)), right
+    solution, residual = np.zeros(len(right)), right
     direction = inverse_times(residual)
     size = float(residual @ direction)
     products: deque[tuple[FloatArray, FloatArray]] = deque(maxlen=keep)
@@ -56,25 +56,24 @@ def conjugate_gradients(
         if not curve > 1e-12 * np.linalg.norm(direction) * np.linalg.norm(product):
             break
         products.append((direction, product))
-        found += size / curve * direction
+        solution += size / curve * direction
         residual = residual - size / curve * product
         if np.abs(residual).max() <= enough:
             break
         towards = inverse_times(residual)
         size, before = float(residual @ towards), size
         direction = towards + size / before * direction
-    return Solved(found if products else direction, tuple(products))
+    return Solved(solution if products else direction, tuple(products))
 
 
 def hessian_times(
     problem: Problem, w: FloatArray, loss_slope: FloatArray, v: FloatArray, single: bool = False
 ) -> FloatArray:
-    """Hessian of C times the sum of losses at w times v, from a gradient at weights that change scores a little.
+    """Multiply the Hessian of C times the sum of losses at w with v, by a finite difference of gradients: one pass.
 
-    In float64 scores change by some 1e-6. Gradients are good to some 1e-13 and change linearly to some 1e-6, which
-    leaves an error of 1e-6: far less than a direction of search needs. In float32 scores change by 3e-3, and the error
-    is about as large; that is enough where a step has to make a residual only some times smaller, and takes two thirds
-    of the time. An exact product would not be cheaper than this one pass.
+    In float64 scores change by about 1e-6, and the relative error is about 1e-6. In float32 scores change by 3e-3 and
+    the error is about as large, which is accurate enough for the first digits of a residual and takes two thirds of the
+    time.
 
     Parameters
     ----------
@@ -92,9 +91,9 @@ def hessian_times(
 
 
 def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
-    """The diagonal of the Hessian of C times the sum of smooth losses, as if nodes and edges were independent.
+    """Return the diagonal of the Hessian of C times the sum of smooth losses, as if nodes and edges were independent.
 
-    No entry is near 0.
+    A floor keeps all entries positive.
     """
     layout = problem.structure.layout
     total = np.zeros(problem.n_weights)
@@ -118,5 +117,5 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
         if layout.n_edge_features:
             spread = factor[:, None, None] * (edge - edge**2)
             segments.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
-    # the floor is for weights that no example speaks of, or that all agree on
+    # the floor is for weights that no example determines
     return problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)

@@ -1,4 +1,4 @@
-"""Roughly the Hessian of a smooth loss, from the shares of labels at nodes: where a quasi-Newton method begins."""
+"""Approximate Hessian of a smooth loss from node marginals, as initial curvature of a quasi-Newton method."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, Curvature, features_of, 
 from maxendnet.structures.base import Table
 
 MOST_WORK = 1e9
-"""``labels * features^3``, about the products that inverting all blocks takes."""
+"""Largest ``labels * features^3``, about the multiplications that inverting all blocks takes."""
 NODES_OF_A_LABEL = 2000
-"""Nodes from which the block of a label is made up; more take longer than they save."""
+"""Largest number of nodes from which the block of a label is computed."""
 UNCERTAIN = 1e-2
-"""Nodes whose ``p (1 - p)`` is a smaller share of the largest hardly count."""
+"""Nodes with a smaller ``p (1 - p)``, relative to the largest, are ignored."""
 BLOCK_SHARE = 0.5
-"""Of a block that counts: labels compete, which blocks of single labels do not see. OCR letters, M3N(C=2) to 1e-2: 125
-passes with 0.5, a tenth more with 1, 170 without blocks; LapMEDN(C=5, lam=25): 180, and 520 without."""
+"""Factor of the blocks, which ignore that labels compete (measured on OCR, see benchmarks/SOLVERS.md)."""
 
 
 def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
-    """What is known of the Hessian at w before any change is seen: its diagonal, and a block for each label.
+    """Return the initial curvature at w: the diagonal of the Hessian, and a block for each label.
 
-    The Hessian of the weights of a label a is ``C/T sum_t x_t x_t' p_ta (1 - p_ta)``, p the shares of labels at the
-    nodes t. Blocks are made for few features, where all pairs of a feature and a label have a weight, and not under an
-    L1 penalty.
+    The Hessian of the weights of a label a is ``C/T sum_t x_t x_t' p_ta (1 - p_ta)``, with p the marginals of the nodes
+    t. Blocks need few features with weights for every label, and no L1 penalty.
     """
     diagonal = soft.curvature()
     between = None
@@ -43,8 +41,10 @@ def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
 
 
 def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
-    """Second derivatives of C times the sum of smooth losses by the scores of nodes and labels, shape (n_nodes,
-    n_labels): ``C p (1 - p)`` for the log loss, p the shares of labels."""
+    """Return second derivatives of C times the sum of smooth losses by node scores, shape (n_nodes, n_labels).
+
+    ``C p (1 - p)`` for the log loss, with p the node marginals.
+    """
     times = problem.loss.curvature
     cost = Table(problem.cost * times, problem.cost_table.row)
     share = problem.structure.logsum(w * times, cost, backend=problem.backend)[1].node
@@ -53,8 +53,7 @@ def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
 
 
 def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> FloatArray:
-    """The diagonal, of which that at w = 0 is known. What joins nodes is taken to be as much less uncertain as they
-    are."""
+    """Return the diagonal of the Hessian at w; that of edge weights is scaled from w = 0 as that of node weights is."""
     layout = problem.structure.layout
     segments = layout.segments(at_zero)
     node = layout.node_segment(features_of(problem).power(2).T @ weight)
@@ -64,19 +63,19 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
 
 
 def has_blocks(problem: Problem) -> bool:
-    """Whether the Hessian of a penalised loss is known by a block for each label."""
+    """Whether the Hessian is approximated by a block for each label."""
     return problem.structure.capabilities.linear_nodes and offers(problem.prior, "spread") and few_enough(problem)
 
 
 def few_enough(problem: Problem) -> bool:
-    """Whether there are few enough features, with all labels each, for a block of the Hessian for each label."""
+    """Whether there are few enough features, with weights for every label, for a block of each label."""
     layout = problem.structure.layout
     n = layout.n_features
     return layout.seen is None and 1 < n <= MAX_DENSE_FEATURES and layout.n_labels * n**3 <= MOST_WORK
 
 
 def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray | None:
-    """The inverse of the block of each label, shape (n_labels, n_features, n_features)."""
+    """Return the inverse of the block of each label, shape (n_labels, n_features, n_features)."""
     if not has_blocks(problem):
         return None
     layout = problem.structure.layout
@@ -93,7 +92,7 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
 
 
 def label_gram(X: Any, weight: FloatArray) -> FloatArray:
-    """``sum_t weight_t x_t x_t'``, from some nodes of larger weight."""
+    """Estimate ``sum_t weight_t x_t x_t'`` from nodes of large weight."""
     nodes = np.flatnonzero(weight > UNCERTAIN * weight.max(initial=0.0))
     nodes = nodes[np.linspace(0, len(nodes), min(len(nodes), NODES_OF_A_LABEL), endpoint=False).astype(int)]
     of_nodes = weight[nodes] * (weight.sum() / max(weight[nodes].sum(), np.finfo(float).tiny))
@@ -102,6 +101,6 @@ def label_gram(X: Any, weight: FloatArray) -> FloatArray:
 
 
 def prior_curvature(problem: Problem, w: FloatArray) -> FloatArray:
-    """The second derivatives of the penalty at w."""
+    """Return the second derivatives of the penalty at w."""
     prior = capable(problem.prior, "spread")
     return 1.0 / prior.variance(prior.gradient(w))

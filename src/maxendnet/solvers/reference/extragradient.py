@@ -117,10 +117,10 @@ class Extragradient(DualSolver):
     def step(self, problem: Problem, state: SaddleState) -> SaddleState:
         prior, alpha, total, size = problem.exact_prior, state.alpha, state.total, state.size
 
-        def average(other: Gibbs) -> tuple[FloatArray, float, FloatArray]:
+        def average(point: Gibbs) -> tuple[FloatArray, float, FloatArray]:
             share = size / (total + size)
-            eta = state.eta + share * (other.eta - state.eta)
-            return eta, state.cost + share * (other.cost - state.cost), prior.mean(eta)
+            eta = state.eta + share * (point.eta - state.eta)
+            return eta, state.cost + share * (point.cost - state.cost), prior.mean(eta)
 
         def reached(mu: FloatArray) -> Gibbs:
             A, W = alpha.A + size, alpha.W + size * mu
@@ -168,6 +168,6 @@ def divergence(problem: Problem, p: Gibbs, q: Gibbs) -> float:
     return float(problem.C * (q.value - p.value) + p.eta @ (q.W - p.W) - p.cost * (q.A - p.A))
 
 
-def between(prior: Any, eta: FloatArray, other: FloatArray) -> float:
+def between(prior: Any, eta: FloatArray, reference: FloatArray) -> float:
     """The same of the posteriors with these eta, p from the first."""
-    return float(prior.cumulant(other) - prior.cumulant(eta) - prior.mean(eta) @ (other - eta))
+    return float(prior.cumulant(reference) - prior.cumulant(eta) - prior.mean(eta) @ (reference - eta))

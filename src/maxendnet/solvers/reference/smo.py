@@ -118,17 +118,17 @@ class SMO(DualSolver):
         self, problem: Problem, i: int, total: float, rows: Any, labels: Any, alpha: FloatArray, eta: FloatArray
     ) -> Block:
         """Update one example; ``eta`` changes in place."""
-        prior, one = problem.dual_prior, problem.structure.take(i, i + 1)
-        table = Table(problem.cost, one.row)
+        prior, example = problem.dual_prior, problem.structure.take(i, i + 1)
+        table = Table(problem.cost, example.row)
         # the truth, which has the rest of the weight, and the active labellings
-        labels = np.vstack([one.y, labels.reshape(-1, len(one.y))])
+        labels = np.vstack([example.y, labels.reshape(-1, len(example.y))])
         df = np.vstack([np.zeros(len(eta)), rows.toarray()])
         alpha = np.concatenate([[max(total - alpha.sum(), 0.0)], alpha])
-        best = one.maximum(prior.mean(eta), table)[1]
+        best = example.maximum(prior.mean(eta), table)[1]
         if not (labels == best).all(axis=1).any():
             labels, alpha = np.vstack([labels, best]), np.append(alpha, 0.0)
-            df = np.vstack([df, one.differences(np.zeros(1, np.int64), best).toarray()])
-        cost = np.array([float(table_values(one, table, y)[0]) for y in labels])
+            df = np.vstack([df, example.differences(np.zeros(1, np.int64), best).toarray()])
+        cost = np.array([float(table_values(example, table, y)[0]) for y in labels])
         for _ in range(self.rounds):
             violation = cost - df @ prior.mean(eta)
             to, source = int(violation.argmax()), int(np.where(alpha > 0, violation, np.inf).argmin())

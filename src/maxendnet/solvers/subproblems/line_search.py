@@ -12,7 +12,7 @@ from maxendnet.problem import FloatArray
 
 
 def best_step(prior: Any, eta: FloatArray, d: FloatArray, b: float) -> float:
-    """The size in [0, 1] for which ``size * b - cumulant(eta + size * d)`` is largest."""
+    """Return the size in [0, 1] for which ``size * b - cumulant(eta + size * d)`` is largest."""
 
     def slope(size: float) -> float:
         at = eta + size * d
@@ -22,7 +22,7 @@ def best_step(prior: Any, eta: FloatArray, d: FloatArray, b: float) -> float:
 
 
 def where_falling(slope: Callable[[float], float]) -> float:
-    """Where a falling function on [0, 1] crosses 0, or the end nearest to that; it may be -inf from somewhere on."""
+    """Return the zero of a decreasing function on [0, 1], or the nearest end; it may be -inf on an interval up to 1."""
     low, high = 0.0, 1.0
     at_low, at_high = slope(low), slope(high)
     if at_low <= 0 or at_high >= 0:

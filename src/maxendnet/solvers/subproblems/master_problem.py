@@ -1,4 +1,4 @@
-"""The small problem that cutting planes solve again and again: the dual over the labellings at hand."""
+"""Master problem of cutting planes: the dual over the current cuts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def solve_master(
     gram : ndarray of shape (n, n)
     gains : ndarray of shape (n,)
     groups : ndarray of shape (n,)
-        Numbers from 0; none is left out.
+        Numbers from 0, without gaps.
     group_weight : ndarray of shape (n_groups,)
         Positive.
     C : float
@@ -34,7 +34,7 @@ def solve_master(
     Returns
     -------
     ndarray of shape (n,)
-        Feasible to the last bit (for the linear slack: up to rounding of the sums).
+        Exactly feasible (for the linear slack up to rounding of the sums).
 
     Examples
     --------
@@ -48,7 +48,7 @@ def solve_master(
     unit = _units(P.diagonal(), gains, np.inf if slack == "squared" else size[groups])
     scale = max(float(np.abs(gains * unit).max()), 1e-300)
     P, q = P * np.outer(unit, unit) / scale, -gains * unit / scale
-    share: Any = member * unit / size[:, None]  # of what the group may have
+    share: Any = member * unit / size[:, None]  # relative to the limit of the group
     A: Any
     A, b, cones = -sparse.eye_array(n), np.zeros(n), [("NonnegativeConeT", n)]
     if slack == "linear":
@@ -69,22 +69,22 @@ def solve_master(
 
 
 def _units(curvature: FloatArray, gains: FloatArray, limit: FloatArray | float) -> FloatArray:
-    """Units in which every multiplier is about 1 at its best, were it alone: the solver's accuracy is absolute."""
+    """Return units in which each multiplier would be about 1 if it were alone: the accuracy of Clarabel is absolute."""
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = np.minimum(np.maximum(gains, 1e-3 * np.abs(gains).max(initial=0.0)) / curvature, limit)
     return np.where(np.isfinite(unit) & (unit > 0), unit, np.where(np.isfinite(limit), limit, 1.0))
 
 
 def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[str, int]]) -> FloatArray:
-    """Minimise ``1/2 x'Px + q.x`` where ``b - Ax`` is in the cones. In a thread, so that Ctrl-C is heard."""
-    import clarabel  # where it is needed: it takes a tenth of a second
+    """Minimise ``1/2 x'Px + q.x`` where ``b - Ax`` is in the cones; in a thread, so that Ctrl-C is handled."""
+    import clarabel  # imported here because it takes a tenth of a second
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
     settings.static_regularization_constant = 1e-11  # the default 1e-8 shows where multipliers differ by 1e6
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    found: list[Any] = []
+    solutions: list[Any] = []
     stop = threading.Event()
 
     def work() -> None:
@@ -95,9 +95,9 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
             )
             solver.set_termination_callback(lambda info: stop.is_set())
             solution = solver.solve()
-            found.append((str(solution.status), np.array(solution.x)))
+            solutions.append((str(solution.status), np.array(solution.x)))
         except BaseException as error:
-            found.append((repr(error), np.full(len(q), np.nan)))
+            solutions.append((repr(error), np.full(len(q), np.nan)))
 
     thread = threading.Thread(target=work, daemon=True)
     try:
@@ -107,8 +107,8 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
     except BaseException:
         stop.set()
         raise
-    status, x = found[0]
-    # A point that is not quite optimal is welcome: what it is worth is computed from the point itself.
+    status, x = solutions[0]
+    # a nearly optimal point suffices: its dual value is computed from the point itself
     if not np.all(np.isfinite(x)):
-        raise RuntimeError(f"Clarabel gave up on the master problem of {len(q)} variables: {status}")
+        raise RuntimeError(f"Clarabel failed on the master problem of {len(q)} variables: {status}")
     return x

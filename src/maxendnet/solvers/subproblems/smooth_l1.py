@@ -1,4 +1,4 @@
-"""The L1 penalty, rounded off at zero."""
+"""L1 penalty rounded off at zero."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SmoothL1(Piece):
 
     @property
     def unit(self) -> Laplace:
-        """The prior of which this is a multiple."""
+        """The Laplace prior that this scales."""
         return Laplace(self.rho**2)
 
     def cumulant(self, eta: FloatArray) -> float:
@@ -54,5 +54,5 @@ class SmoothL1(Piece):
         return self.unit.gradient(mu / self.width)
 
     def barrier(self, mu: FloatArray) -> float:
-        """``rho |w| - w . eta``, eta the gradient at w: what the bounds add to a duality gap."""
+        """Return ``rho |w| - w . eta``, with eta the gradient at w: the contribution of the bounds to a duality gap."""
         return float(self.rho * np.abs(mu).sum() - mu @ self.gradient(mu))

@@ -1,4 +1,4 @@
-"""A problem with some of its node weights: what is left to do when most weights are zero."""
+"""Problem restricted to a part of its node weights, for fits in which most weights are zero."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from maxendnet.structures.weights.layout import SeenPairs
 
 
 class WorkingSet(NamedTuple):
-    """The problem in which the other weights are zero."""
+    """Problem in which all weights outside the working set are zero."""
 
     problem: Problem
-    kept: NDArray[np.int64]
-    """(n_kept,): the places of its weights among all."""
+    positions: NDArray[np.int64]
+    """Positions of its weights among all, shape (n_weights of the restricted problem,)."""
 
     def widened(self, w: FloatArray, n_weights: int) -> FloatArray:
-        """A weight vector of this problem as one of the whole problem."""
+        """Return a weight vector of this problem as one of the full problem."""
         out = np.zeros(n_weights)
-        out[self.kept] = w
+        out[self.positions] = w
         return out
 
 
 def working_set(problem: Problem, keep: NDArray[np.bool_]) -> WorkingSet:
-    """The problem with the node weights for which ``keep`` is true, and with all others than node weights.
+    """Restrict a problem to the node weights for which ``keep`` is true, and all other kinds of weights.
 
-    Features that have none of these weights are taken out of the nodes, which then take less time. The problem needs a
-    structure with a batch, such as a forest.
+    Features without such weights are removed from the nodes, which makes passes faster. The structure needs a batch, as
+    forests have.
 
     Parameters
     ----------
     problem : Problem
     keep : bool ndarray of shape (n_weights,)
-        If it is true for no node weight, the first one stays.
+        If it is true for no node weight, the first one is used.
     """
     layout, batch, structure = problem.structure.layout, problem.batch, problem.structure
     if keep.all():  # no copy of the examples
