@@ -1,4 +1,4 @@
-"""Max-margin learning where labels are not known: complete them, solve the convex problem, and so on."""
+"""Concave-convex procedure for margin models with unknown labels."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
 
 FIRST_TOL = 0.03
-"""Of the first convex problem: its solution only serves the next completion."""
+"""Tolerance of the first convex problem, whose solution only serves the next completion."""
 
 
 class Round(NamedTuple):
-    """Weights, and the convex problem whose completion is made from them."""
+    """Weights, and the convex problem with labels completed by them."""
 
     completed: Problem
     objective: float
-    """The objective at these weights: that of the problem with unknown labels, not that of a round."""
+    """Objective of the problem with unknown labels at these weights, not that of a round."""
     result: Result | None = None
-    """The solution of the convex problem before, of which these are the weights; None at the start."""
+    """Solution of the previous convex problem, whose weights these are; None at the start."""
     solved: Problem | None = None
-    """That convex problem."""
+    """The previous convex problem."""
 
 
 class RoundsState(NamedTuple):
-    """One start after the other, each round after round."""
+    """State of `ConcaveConvex`."""
 
     current: Round
     best_before: Round | None
-    """The best round of the starts before."""
+    """Best round of the previous starts."""
     rng: np.random.Generator
     tol: float
     round_tol: float
     decrease: float = np.inf
-    """Relative, of the objective in the last round."""
+    """Relative decrease of the objective in the last round."""
     n_rounds: int = 0
     starts_left: int = 0
 
     @property
     def settled(self) -> bool:
-        """Whether the current start has come to its end."""
+        """Whether the current start has converged."""
         return self.decrease <= self.tol
 
     @property
@@ -78,25 +78,26 @@ class RoundsState(NamedTuple):
 class ConcaveConvex(Solver):
     """The concave-convex procedure for hinge losses with unknown labels.
 
-    The loss of an example is the highest score of a labelling with its costs, minus that of the labellings which agree
-    with what is known: ``max_y [score + cost] - max over Y_i of score``. A round takes the best of these, a completion
-    of the labels, for the truth, and solves the convex problem that is left, with a certificate. The objective never
-    rises from round to round. With ``Hinge(completion="average")`` the maximum over Y_i is a soft one, and the
-    completion an average over all of Y_i: the partially observed maximum entropy discrimination Markov network.
+    The loss of an example is ``max_y [score + cost] - max over Y_i of score``, where Y_i is the set of labellings that
+    agree with the known labels. A round uses the best labelling in Y_i, a completion of the labels, as the target, and
+    solves the resulting convex problem with a certificate. The objective never increases from round to round. With
+    ``Hinge(completion="average")`` the maximum over Y_i is soft, and the completion an average over Y_i: the partially
+    observed maximum entropy discrimination Markov network.
 
-    The result is a local minimum: ``gap_`` is nan, and ``round_gap_`` the certificate of the last convex problem.
-    ``tol`` is on the relative decrease of the objective in a round, and on that gap. A pass is a round.
+    The result is a local minimum: ``gap_`` is nan, and ``round_gap_`` is the certificate of the last convex problem.
+    ``tol`` bounds the relative decrease of the objective in a round, and that gap. A pass is a round.
 
-    After Yuille & Rangarajan 2003, Yu & Joachims 2009, Zhu, Xing & Zhang 2008.
+    Based on Yuille & Rangarajan 2003, Yu & Joachims 2009, Zhu, Xing & Zhang 2008.
 
     Parameters
     ----------
     inner : Solver or None, default=None
-        Solves the convex problems. None takes the one made for the model.
+        Solves the convex problems. None is the default solver of each problem.
     starts : int, default=1
-        The first start completes labels by a likelihood model, the others at random. The best result is kept.
+        Number of starts. The first completes labels by a likelihood model, the others at random; the best result is
+        returned.
     max_passes : int, default=1000
-        Passes over the data in a round, at most.
+        Largest number of passes over the data in a round.
 
     Examples
     --------
@@ -127,7 +128,7 @@ class ConcaveConvex(Solver):
         return RoundsState(first, None, rng, tol, max(tol, FIRST_TOL), starts_left=self.starts - 1)
 
     def _inner(self, convex: Problem, tol: float) -> Solver:
-        """Solver of every round, chosen for the accuracy of the last one."""
+        """Return the solver of every round, chosen for the accuracy of the last one."""
         if self.inner is not None:
             return self.inner
         from maxendnet.solvers.choose import solver_of_round
@@ -148,18 +149,18 @@ class ConcaveConvex(Solver):
         new = round_at(problem, result.w, result, convex)
         decrease = problem.relative(state.current.objective - new.objective, new.objective)
         if new.objective > state.current.objective and before is not None:
-            # nothing gained, and the weights before stay: the bound just found tells how good they are in this round
+            # no progress: return the previous weights, with a gap from the new bound
             primal = convex.primal(before.w)
             gap = convex.relative(primal - result.dual, primal)
             unchanged = replace(before, primal=primal, dual=result.dual, gap=gap)
             new, decrease = state.current._replace(result=unchanged, solved=convex), 0.0
-        # not closer than asked for; where there is nothing to gain any more, as close as that
+        # approach the requested tolerance, faster when the rounds hardly improve
         round_tol = max(state.tol, 0.3 * state.round_tol if decrease > state.round_tol else 0.03 * state.round_tol)
         settled = decrease if state.round_tol <= state.tol or not result.converged else np.inf
         return state._replace(current=new, round_tol=round_tol, decrease=settled, n_rounds=state.n_rounds + 1)
 
     def _next_start(self, problem: Problem, state: RoundsState) -> RoundsState:
-        """Begin again from labels completed at random."""
+        """Start again from labels completed at random."""
         best = state.best_round.result
         size = 1.0 if best is None else max(float(np.abs(best.w).max(initial=0.0)), 1e-3)
         first = round_at(problem, state.rng.normal(0.0, size, problem.n_weights))
@@ -169,7 +170,7 @@ class ConcaveConvex(Solver):
         )  # fmt: skip
 
     def support(self, problem: Problem, state: RoundsState) -> Support | Callable[[], Support] | None:
-        """That of the last convex problem."""
+        """Return the support of the last convex problem."""
         best = state.best_round
         if best.result is None or best.solved is None:
             return None
@@ -190,14 +191,14 @@ class ConcaveConvex(Solver):
 
 
 def round_at(problem: Problem, w: FloatArray, result: Result | None = None, solved: Problem | None = None) -> Round:
-    """The objective at these weights, and the convex problem with labels completed by them."""
+    """Return the objective at these weights, and the convex problem with labels completed by them."""
     completed = problem.completed(w)
     value, completed = completed.hinge.completion_objective(completed, w)
     return Round(completed, value, result, solved)
 
 
 def likely_weights(problem: Problem, rng: np.random.Generator) -> FloatArray:
-    """Weights of a likelihood model with the same prior, roughly: unlike at zero, labels can be completed by them."""
+    """Return rough weights of a likelihood model with the same prior, to complete labels with."""
     likelihood = problem.replace(loss=Log())
     for solver in (LBFGS(), OWLQN()):
         if not missing(solver, likelihood):

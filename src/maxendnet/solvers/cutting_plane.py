@@ -1,4 +1,4 @@
-"""Cutting planes: the loss is replaced by the largest of the linear functions known to lie below it."""
+"""Cutting planes for a Gaussian prior."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.subproblems.cuts import Cuts, violated
 from maxendnet.solvers.subproblems.master_problem import solve_master
 
-IDLE = {"one": 20, "n": 3}  # a cut that has had no weight for so many passes is dropped
-SMALLEST = {"one": 1e-9, "n": 1e-6}  # a share of what a group may have that counts as none
+IDLE = {"one": 20, "n": 3}  # consecutive passes without dual weight after which a cut is dropped
+SMALLEST = {"one": 1e-9, "n": 1e-6}  # dual weight relative to the limit of its group that counts as none
 
 
 class CuttingPlaneState(NamedTuple):
-    """The cuts, and the best points so far."""
+    """State of `CuttingPlane`: the cuts, and the best points so far."""
 
     cuts: Cuts
     gram: FloatArray
@@ -39,14 +39,14 @@ class CuttingPlaneState(NamedTuple):
 class CuttingPlane(Solver):
     """Cutting planes for a Gaussian prior: n-slack (Tsochantaridis et al. 2004) or 1-slack (Joachims et al. 2009).
 
-    A pass decodes every example for its most violated labelling, adds what it found to the cuts, and solves the problem
-    in which the loss is the largest of the cuts: a quadratic programme in their multipliers, with Clarabel. With
-    ``slacks="one"`` a cut lies below the sum of all losses (a bundle method); a pass makes one there, and another near
-    the best point so far. With ``slacks="n"`` a cut lies below the hinge of one example. n-slack needs fewer passes,
-    but its programme grows with the examples: take it for a hundred of them.
+    A pass decodes every example for its most violated labelling, adds cuts, and solves the master problem, in which the
+    loss is the maximum of the cuts: a quadratic programme in their multipliers, solved by Clarabel. With
+    ``slacks="one"`` a cut lies below the sum of all losses (a bundle method), and a pass also adds a cut near the best
+    point so far. With ``slacks="n"`` a cut lies below the hinge of one example. n-slack needs fewer passes, but its
+    programme grows with the number of examples: use it for at most about a hundred.
 
-    The multipliers are a dual point, whose value is a lower bound. Stops at the relative duality gap; returns the point
-    of the lowest objective (``which_`` is "best").
+    The multipliers are a dual point, whose value is a lower bound. Stops at the relative duality gap, and returns the
+    point with the lowest objective (``which_`` is "best").
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class CuttingPlane(Solver):
         )  # fmt: skip
         if warm is not None and warm.fingerprint == problem.fingerprint and warm.slacks == self.slacks:
             w = warm.w
-            if self.slacks == "n" or problem.loss_scales(warm.C):  # a cut knows nothing of the prior, nor of C
+            if self.slacks == "n" or problem.loss_scales(warm.C):  # cuts do not depend on the prior or on C
                 cuts = warm.cuts._replace(idle=np.zeros_like(warm.cuts.idle))
                 state = state._replace(cuts=cuts, gram=capable(problem.prior, "gram").gram(cuts.rows, cuts.rows))
         return self._cut(problem, state, w)
@@ -100,7 +100,7 @@ class CuttingPlane(Solver):
             here = problem.loss_and_gradient(w)
             risk, loss = problem.C * here.loss, here.loss - here.relaxation_gap
             known = float(np.max(state.cuts.gains - state.cuts.rows @ w, initial=0.0))
-            n = int(loss > known + 1e-12 * loss)  # nothing, if the cuts at hand say it already
+            n = int(loss > known + 1e-12 * loss)  # no cut if a known one covers it
             groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-here.gradient[None, :])[:n]
             gains = np.full(n, loss - float(w @ here.gradient))
         primal = problem.prior.penalty(w) + risk
@@ -130,12 +130,12 @@ class CuttingPlane(Solver):
         w = problem.exact_prior.mean(eta)
         state = self._cut(problem, state, w)
         if self.slacks == "one" and state.w is not w:
-            # w may be far off; near the best point the cuts are deeper (Franc & Sonnenburg 2009)
+            # w may be far from the optimum; near the best point the cuts are deeper (Franc & Sonnenburg 2009)
             state = self._cut(problem, state, state.w + 0.1 * (w - state.w))
         return state._replace(finished=len(state.cuts.gains) == n_cuts and not dual > before)
 
     def _solve(self, problem: Problem, state: CuttingPlaneState) -> tuple[FloatArray, float, FloatArray | float]:
-        """Multipliers of the cuts, the price of their slack, and the size to which each is compared."""
+        """Return the multipliers of the cuts, the price of their slack, and the limit of each multiplier."""
         examples = state.cuts.examples
         gains = state.cuts.gains - state.cuts.rows @ problem.exact_prior.mean(np.zeros(problem.n_weights))
         if self.slacks == "one":  # the slack is inside the cuts

@@ -1,4 +1,4 @@
-"""Dual ascent on potentials, one example after the other: conditional random fields with many sparse features."""
+"""Dual coordinate ascent on potentials, for conditional random fields with many sparse features."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
 from maxendnet.utils.checks import require_count
 
 FIRST_POTENTIAL = 25.0
-"""Of the true labels, before an example is visited: all weight is at the truth, to rounding in float32."""
+"""Initial potential of the true labels: all probability is at the true labelling, to rounding in float32."""
 FIRST_BONUS = 5.0
-"""At its first visit an example goes to the scores under the weights at hand, with so much added to those of the true
-labels; with more and more, until the dual does not fall. Less is too bold while the weights are young, more delays:
-with 2, 4 and 6, after nine passes over 2,000 sentences of CoNLL-2000, gaps are 4.9e-2, 6.8e-3 and 1.3e-2."""
+"""At the first visit of an example its potentials become the scores under the current weights, with this bonus for the
+true labels; it is increased until the dual does not decrease (chosen on CoNLL-2000)."""
 FIRST_STEP = 0.2
 LEAST_IN_SINGLE = 1e-5
-"""The gap down to which float32 serves."""
+"""Smallest gap that float32 reaches."""
 LEAST_CHANGE = {"float32": 1e-6, "float64": 1e-11}
-"""A node whose marginals change by less is passed over when the weights follow. Nothing is lost: the change is added to
-the next one, and `PotentialAscent.evaluate` computes all of them afresh."""
+"""Smallest change of the marginals of a node that updates the weights. Smaller changes accumulate until the next
+update, and `PotentialAscent.evaluate` recomputes all marginals."""
 
 
 @dataclass
 class PotentialState:
-    """A dual point, as potentials, and what goes with it; the arrays are changed in place."""
+    """State of `PotentialAscent`: a dual point as potentials; the arrays are changed in place."""
 
     node_potentials: NDArray
     """(n_nodes, lanes)"""
@@ -60,12 +59,12 @@ class PotentialState:
     data: PlacedData
     """The examples that these are potentials of."""
     primal: float = 0.0
-    """At the last look."""
+    """At the last evaluation."""
     gap: float = np.inf
-    """At the last look, relative."""
+    """At the last evaluation, relative."""
 
     def in_double(self) -> None:
-        """Go on in float64."""
+        """Continue in float64."""
         for name in ("node_potentials", "matrix_potentials", "node_marginals", "matrix_marginals", "eta", "weights",
                      "scratch"):  # fmt: skip
             setattr(self, name, getattr(self, name).astype(np.float64))
@@ -93,7 +92,7 @@ class PotentialAscent(Solver):
     Parameters
     ----------
     check_every : int, default=5
-        Passes between two looks at the whole gap.
+        Passes between two evaluations of the full gap.
 
     Examples
     --------
@@ -145,7 +144,7 @@ class PotentialAscent(Solver):
         return state
 
     def refresh(self, problem: Problem, state: PotentialState) -> FloatArray:
-        """Marginals and entropies afresh from the potentials; returns their eta, of this very dual point."""
+        """Recompute marginals and entropies from the potentials, and return the eta of this dual point."""
         structure, cost = problem.structure, pad_rows(problem.structure.layout, problem.cost)
         part = lambda first, last, buffer: _kernels.potential_look(  # noqa: E731
             problem.batch, structure.shape, cost, first, last, most_spread(problem, np.float64), state.node_potentials,
@@ -158,7 +157,7 @@ class PotentialAscent(Solver):
         return structure.blocks.unpad(above)
 
     def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
-        """Go on from this eta of the potentials, and from the weights that belong to it."""
+        """Continue from this eta of the potentials, and from its weights."""
         blocks, dtype = problem.structure.blocks, state.node_potentials.dtype.type
         state.eta = blocks.pad(eta).astype(dtype)
         state.weights = blocks.for_search(problem.dual_prior.mean(eta), dtype)
@@ -174,7 +173,7 @@ class PotentialAscent(Solver):
                 state.in_double()
                 dtype = np.float64
         picks = state.rng.permutation(problem.n_examples).astype(np.int64)
-        # at most about 50 ms a call, so that Ctrl-C is heard
+        # at most about 50 ms a call, so that Ctrl-C is handled
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
         prior, least = problem.kernel_prior, LEAST_CHANGE[np.dtype(dtype).name]
         cost = pad_rows(structure.layout, problem.cost, dtype)
@@ -188,7 +187,7 @@ class PotentialAscent(Solver):
         return state
 
     def due(self, problem: Problem, state: PotentialState, n_pass: int, tol: float) -> bool:
-        # the last known gaps were those before an update, and overrate the gap now
+        # the last known gaps were computed before each update and overestimate the gap
         enough = problem.relative(float(state.gaps.sum()), state.primal) <= tol if state.primal else False
         return n_pass > 0 and (n_pass % self.check_every == 0 or enough)
 
@@ -199,12 +198,12 @@ class PotentialAscent(Solver):
         state.primal = primal = problem.primal(w)
         dual = problem.C * float(state.entropies @ problem.batch.sample_weight) - prior.cumulant(eta)
         gap = problem.relative(primal - dual, primal)
-        if state.weights.dtype == np.float32 and gap > 0.8 * state.gap:  # rounding ends the progress
+        if state.weights.dtype == np.float32 and gap > 0.8 * state.gap:  # rounding limits the progress
             state.in_double()
         state.gap = gap
         return Evaluation(w, eta, primal, dual, gap, gap)
 
 
 def most_spread(problem: Problem, dtype: type) -> float:
-    """The range of edge scores up to which sum-product may work with scaled probabilities, as in `sum_mode`."""
+    """Return the largest range of edge scores for sum-product with scaled probabilities, as in `sum_mode`."""
     return (60 if dtype is np.float32 else 640) / (problem.batch.max_children + 1)

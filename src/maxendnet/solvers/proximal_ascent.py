@@ -45,7 +45,7 @@ class ProximalAscentState:
     dual: float = -np.inf
     gap: float = np.inf
     last_primal: float = np.inf
-    """The objective at the last look."""
+    """Objective at the last evaluation."""
 
     @property
     def data(self) -> Any:
@@ -65,24 +65,23 @@ class ProximalAscent(Solver):
 
     Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. After some passes the centre
     moves to the weights reached, and a share ``push`` of the way further. Weights inside the threshold are exactly
-    zero. Passes go over a working set: the weights that are not zero, and those that may soon not be; at every look all
-    weights are gone through and the set is chosen anew. The dual point certifies; for an L1 penalty it is mixed with
-    the truth until every ``|eta_k| <= rho``.
+    zero. Passes use a working set: nonzero weights, and those that may soon be nonzero; every evaluation considers all
+    weights and chooses the set again. The dual point certifies; for an L1 penalty it is mixed with the true labelling
+    until every ``|eta_k| <= rho``.
 
-    Made for gaps of about 1e-3 on many sparse features: the objective is there after some 30 passes, its proof after
-    some 100 (benchmarks/TEXT.md). For the last digits take `OWLQN`.
+    Designed for gaps of about 1e-3 on many sparse features (benchmarks/TEXT.md). For smaller gaps use `OWLQN`.
 
     Parameters
     ----------
     tau : float, default=0.5
-        To begin with; larger is nearer to the problem itself, and harder. It grows when the proximal problem is solved
-        better than it stands for the problem itself, and shrinks when it lags.
+        Initial value; with a larger tau the proximal problem is closer to the problem itself, and harder. It is
+        increased when the proximal problem is solved too accurately, and reduced when it is solved too roughly.
     passes : int, default=2
         Passes before the centre moves.
     push : float, default=0.7
-        0 is the plain proximal-point method. Halved when the objective rises from one look to the next.
+        0 is the plain proximal-point method. Halved when the objective increases between two evaluations.
     check_every : int, default=6
-        Passes between two looks at the whole gap.
+        Passes between two evaluations of the full gap.
 
     Examples
     --------
@@ -154,7 +153,7 @@ class ProximalAscent(Solver):
         self.inner.set_eta(self._easier(problem, state), state.inner, eta)
 
     def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
-        # the first look comes early: it is the first to see which weights are needed
+        # the first evaluation is early: it shows which weights are needed
         return n_pass == 3 or (n_pass > 0 and n_pass % self.check_every == 0)
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
@@ -172,7 +171,7 @@ class ProximalAscent(Solver):
             state.primal, state.w, state.eta = primal, w, eta
         gap = problem.relative(state.primal - state.dual, state.primal)
         if state.inner.weights.dtype == np.float32 and gap > 0.95 * state.gap and gap < 1e-3:
-            state.inner.in_double()  # rounding ends the progress
+            state.inner.in_double()  # rounding limits the progress
         state.gap = gap
         by_solving = float(state.inner.gaps.sum()) / max(primal - state.dual, 1e-300)  # share of the gap
         state.tau *= 1.5 if by_solving < 0.05 else 1 / 1.5 if by_solving > 0.3 else 1.0

@@ -67,16 +67,16 @@ class ProximalPoint(Solver):
 
     Adds ``|mu - centre|^2 / (2 tau)`` to the objective, which makes the dual smooth: an elastic net. After some passes
     the centre moves to the mean reached. Weights inside the threshold are exactly zero. The dual point, scaled until
-    ``|eta_k| <= rho``, certifies; in the ball form rho is the threshold that keeps the mean inside the ball.
+    ``|eta_k| <= rho``, certifies; in the ball form rho is the threshold that leaves the mean inside the ball.
 
-    Made for gaps of about 1e-3, on problems of any size: a scaled dual point improves slowly from there. For the last
-    digits on small problems take `ConstraintGeneration`.
+    Designed for gaps of about 1e-3, on problems of any size: a scaled dual point improves slowly from there. For
+    smaller gaps on small problems use `ConstraintGeneration`.
 
     Parameters
     ----------
     tau : float or None, default=None
-        To begin with; larger is nearer to the problem itself and harder. None is 1. It grows when the proximal problem
-        is solved better than it stands for the problem itself, and shrinks when it lags.
+        Initial value; with a larger tau the proximal problem is closer to the problem itself, and harder. None is 1. It
+        is increased when the proximal problem is solved too accurately, and reduced when it is solved too roughly.
     passes : int, default=3
         Passes before the centre moves.
     inner : BlockFrankWolfe
@@ -107,8 +107,7 @@ class ProximalPoint(Solver):
         rho = capable(problem.prior, "l1").rho if radius is None else 0.0
         centre = zero
         if warm is not None and warm.centre.shape == zero.shape:
-            # tau begins anew: what it had grown to at the end of the last fit is too hard for the beginning of this one
-            # (250 words, five C from 0.2 to 0.47: 1,044 passes cold, 1,071 with the last tau, 891 so)
+            # tau starts again: its last value makes the first proximal problems too hard
             centre = warm.centre if warm.w is None else warm.w
         self.inner.check()
         easier = problem.replace(prior=ProximalL1(rho, tau, centre))
@@ -122,7 +121,7 @@ class ProximalPoint(Solver):
         return problem.replace(prior=ProximalL1(state.rho, state.tau, state.centre))
 
     def _fit_border(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """In the ball form, the rho whose threshold brings the mean onto the ball."""
+        """Set rho to the threshold that leaves the mean in the ball, in the ball form."""
         radius = _radius(problem)
         if radius is None:
             return state

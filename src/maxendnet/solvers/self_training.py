@@ -1,4 +1,4 @@
-"""Margin models that also learn from examples of which nothing is known: a heuristic."""
+"""Self-training of margin models with unlabelled examples, a heuristic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxendnet.structures.base import Table
 from maxendnet.utils.checks import is_number, require_count
 
 ADJUSTMENTS = 10
-"""Steps in which the shares of labels are brought near to those that are known."""
+"""Steps that adjust the shares of predicted labels to those of the known labels."""
 
 
 class SelfTrainingState(NamedTuple):
@@ -41,13 +41,13 @@ class SelfTrainingState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SelfTraining(Solver):
-    """Learn from examples of which nothing is known under the labels that the model itself gives them. A heuristic.
+    """Self-training: use the predictions of the model as labels of unlabelled examples. A heuristic.
 
-    The first round leaves these examples out. Every further round labels them with the model of the round before and
-    learns from all examples, the unlabelled ones with a weight that rises to ``weight`` in ``rounds`` rounds. Their
-    labels are chosen so that the share of every label is near to that among the known ones: scores of labels get a
-    term that is adjusted to this end. Nothing says that the result is better than that of the first round, and no
-    objective falls from round to round: ``gap_`` is nan, and ``round_gap_`` the certificate of the last convex problem.
+    The first round ignores unlabelled examples. Every further round labels them with the previous model and learns from
+    all examples, the unlabelled ones with a weight that increases to ``weight`` in ``rounds`` rounds. A term is added
+    to the scores of labels so that the share of every predicted label is close to that among the known labels. The
+    result may be worse than that of the first round, and no objective decreases: ``gap_`` is nan, and ``round_gap_`` is
+    the certificate of the last convex problem.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ class SelfTraining(Solver):
         Weight of an unlabelled example in the last round; that of a labelled one is 1.
     rounds : int, default=5
     inner : Solver or None, default=None
-        Solves the convex problems. None takes the one made for the model.
+        Solves the convex problems. None is the default solver of each problem.
     max_passes : int, default=1000
-        Passes over the data in a round, at most.
+        Largest number of passes over the data in a round.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class SelfTraining(Solver):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SelfTrainingState:
         self.check()
         rng = np.random.default_rng(seed)
-        first = self._trusting(problem, problem.structure.y, 0.0)
+        first = self._with_pseudo_labels(problem, problem.structure.y, 0.0)
         check_requirements(self._inner(first, tol), first)
         return self._solve(problem, first, rng, tol)
 
@@ -101,14 +101,14 @@ class SelfTraining(Solver):
 
     def step(self, problem: Problem, state: SelfTrainingState) -> SelfTrainingState:
         factor = self.weight * min(1.0, state.n_rounds / self.rounds)
-        new = self._solve(problem, self._trusting(problem, state.labels, factor), state.rng, state.tol)
+        new = self._solve(problem, self._with_pseudo_labels(problem, state.labels, factor), state.rng, state.tol)
         nodes = unlabelled(problem)[owners(problem.structure.offsets)]
         changed = float(np.mean(new.labels[nodes] != state.labels[nodes])) if nodes.any() else 0.0
         n_rounds = state.n_rounds + 1
         done = "rounds" if n_rounds > self.rounds else ""
         return new._replace(n_rounds=n_rounds, changed=changed, finished=done)
 
-    def _trusting(self, problem: Problem, labels: NDArray[np.int32], factor: float) -> Problem:
+    def _with_pseudo_labels(self, problem: Problem, labels: NDArray[np.int32], factor: float) -> Problem:
         """The problem in which these labels are the truth of unlabelled examples, whose weights get a factor."""
         structure, nothing = problem.structure.completed(labels), unlabelled(problem)
         weight = structure.sample_weight * np.where(nothing, factor, 1.0)
@@ -144,7 +144,7 @@ class SelfTraining(Solver):
 
 
 def unlabelled(problem: Problem) -> NDArray[np.bool_]:
-    """Examples with nodes, of none of which anything is known."""
+    """Return which examples have nodes, all of them with unknown labels."""
     structure, sets = problem.structure, problem.label_sets.sets.astype(bool)
     allowed = structure.batch.allowed.astype(bool)
     if allowed.size:  # as much as is allowed

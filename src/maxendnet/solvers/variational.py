@@ -19,7 +19,7 @@ SMALLEST = 1e-10
 
 
 class VariationalState(NamedTuple):
-    """Variances of the next Gaussian problem, and the last one with its variances."""
+    """State of `Variational`: the next variances, and the last Gaussian problem with its variances."""
 
     variance: FloatArray
     rng: np.random.Generator

@@ -1,4 +1,4 @@
-"""L1-M3N as a linear programme, by rows and columns that are needed."""
+"""L1-M3N as a linear programme, by row and column generation."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class ConstraintGeneration(Solver):
     Parameters
     ----------
     first : ProximalPoint or None, default=ProximalPoint()
-        Finds the first rows and columns, to a rough gap; None begins with none, and so do hierarchies.
+        Finds the first rows and columns, to a rough gap; None and hierarchies start without any.
     first_gap : float, default=0.01
-        How rough.
+        Gap of ``first``.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class ConstraintGeneration(Solver):
         return self._add_violated(problem, state, state.w)
 
     def _add_violated(self, problem: Problem, state: ProgrammeState, w: FloatArray) -> ProgrammeState:
-        """Rows for the labellings most violated at w, where the rows at hand do not say so already."""
+        """Add rows for the labellings most violated at w that no row covers."""
         hinge, *rows = violated(problem, w, state.cuts)
         primal = problem.prior.penalty(w) + problem.C * float(hinge @ problem.structure.sample_weight)
         if primal < state.primal:
@@ -115,13 +115,13 @@ class ConstraintGeneration(Solver):
         )  # fmt: skip
         n_rows = len(state.cuts.gains)
         state = self._add_violated(problem, state, w)
-        # the vertex may be far off; half-way to the best point the cuts are deeper
+        # the vertex may be far from the optimum; half-way to the best point the cuts are deeper
         state = self._add_violated(problem, state, 0.5 * (w + state.w))
         nothing_new = len(state.cuts.gains) == n_rows and not missing_columns.any() and state.primal >= before
         return state._replace(finished=bool(nothing_new))
 
     def _solve(self, problem: Problem, state: ProgrammeState) -> tuple[FloatArray, FloatArray]:
-        """The programme over the rows and columns at hand: weights and multipliers."""
+        """Solve the programme over the current rows and columns; return weights and multipliers."""
         examples, n_rows = state.cuts.examples, len(state.cuts.examples)
         columns, present = np.flatnonzero(state.columns), np.unique(examples)
         n, m = len(columns), len(present)

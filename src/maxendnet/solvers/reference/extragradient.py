@@ -15,7 +15,7 @@ from maxendnet.utils.checks import is_number
 
 
 class Gibbs(NamedTuple):
-    """A dual point by its potentials ``A l + W . f + B r``, shared by all examples, and what a look at it gave."""
+    """A dual point by its potentials ``A l + W . f + B r``, shared by all examples, and their value, eta and cost."""
 
     A: float
     W: FloatArray
@@ -65,7 +65,7 @@ class Extragradient(DualSolver):
     grow : float, default=1.2
         Factor of the step size after a step that was taken; one that fails is halved.
     check_every : int, default=10
-        Passes between two looks at the gap.
+        Passes between two evaluations of the gap.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Extragradient(DualSolver):
         self.check()
         zero = np.zeros(problem.n_weights)
         if warm is not None and warm.eta.shape == zero.shape:
-            return self._go_on(problem, warm)
+            return self._resume(problem, warm)
         for B in STARTS:  # uniform alpha, or so much nearer to the truth that it is inside the domain of the cumulant
             alpha = Gibbs(0.0, zero, B, *problem.gibbs(0.0, zero, B))
             if np.isfinite(problem.exact_prior.cumulant(alpha.eta)):
@@ -98,7 +98,7 @@ class Extragradient(DualSolver):
         # the average begins with a little weight on the true labellings, whose eta is 0, inside every domain
         return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.exact_prior.mean(zero), problem.C)
 
-    def _go_on(self, problem: Problem, warm: SaddleState) -> SaddleState:
+    def _resume(self, problem: Problem, warm: SaddleState) -> SaddleState:
         A, W, B = warm.alpha[:3]
         value, eta, cost = problem.gibbs(A, W, B)
         factor = problem.C / warm.C
