@@ -51,7 +51,7 @@ def minimum(problem):
 def test_no_dual_point_is_above_the_minimum(case, rho):
     forest = BoundForest(case.layout, case.batch._replace(largest=5.0))
     problem = Problem.pose(forest, Log(), L1(rho), C=1.5)
-    point = l1_dual(problem, case.w, Curvature.of(problem), wanted=1e-3)
+    point = l1_dual(problem, case.w, Curvature.of(problem), gap_limit=1e-3)
     assert np.abs(point.share * point.eta).max(initial=0.0) <= rho * (1 + 1e-9)
     least = run(OWLQN(), problem, tol=1e-9, max_passes=3000, warn=False).primal
     assert point.share * point.value <= least + 1e-6 * (1 + abs(least))
@@ -64,7 +64,7 @@ def test_proof_from_weights_that_are_near_the_minimum(structure, seed):
     least = minimum(problem)
     state = near(problem, least)
     before = OWLQN._gaps(problem, state)[0]
-    point = l1_dual(problem, state.w, state.curvature, wanted=1e-3 * least)
+    point = l1_dual(problem, state.w, state.curvature, gap_limit=1e-3 * least)
     assert point.share == 1.0
     assert least * (1 - 1e-3) <= point.value <= least * (1 + 1e-9)
     assert before > 5 * (state.value - point.value)  # the share of the model itself proves far less
@@ -75,18 +75,19 @@ def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
     # features that say the same, and signs at random: along some directions the sum of losses is flat, and the price of
     # the weights with fixed signs falls for ever
     rng = np.random.default_rng(seed)
-    one = rng.integers(0, 2, size=(60, 1)).astype(float)
-    X = np.hstack([one, 1 - one, np.ones((60, 1)), one])
+    bit = rng.integers(0, 2, size=(60, 1)).astype(float)
+    X = np.hstack([bit, 1 - bit, np.ones((60, 1)), bit])
     examples = Examples.build(list(X[:, None]), [[label] for label in rng.integers(0, 3, size=60)])
     problem = L1CRF(lam=0.5, structure=Independent()).pose(examples, distinct_labels(examples.y))
     w = rng.normal(size=problem.n_weights)
-    looked_at = []
+    largest_weights = []
     monkeypatch.setattr(
-        "maxendnet.solvers.certificate.l1_dual.look", lambda p, v: looked_at.append(np.abs(v).max()) or iterate_at(p, v)
+        "maxendnet.solvers.certificate.l1_dual.iterate_at",
+        lambda p, v: largest_weights.append(np.abs(v).max()) or iterate_at(p, v),
     )
-    point = l1_dual(problem, w, Curvature.of(problem), wanted=1e-3)
+    point = l1_dual(problem, w, Curvature.of(problem), gap_limit=1e-3)
     assert point.share * point.value <= run(OWLQN(), problem, tol=1e-6, warn=False).primal * (1 + 1e-9)
-    assert max(looked_at[:-1]) <= LARGEST * (np.abs(w).max() + 1)  # the first that is larger is the last one
+    assert max(largest_weights[:-1]) <= LARGEST * (np.abs(w).max() + 1)  # the first that is larger is the last one
 
 
 def test_a_search_saves_passes():
@@ -110,7 +111,7 @@ def test_the_margin_is_part_of_the_dual_value():
     problem = problem.replace(loss=Log(margin=2.0))
     least = run(OWLQN(dual_search=False), problem, tol=1e-6, max_passes=2000).primal
     state = near(problem, least)
-    point = l1_dual(problem, state.w, state.curvature, wanted=1e-3 * state.value)
+    point = l1_dual(problem, state.w, state.curvature, gap_limit=1e-3 * state.value)
     assert point.share == 1.0
     assert least * (1 - 1e-3) <= point.value <= least
 
