@@ -108,10 +108,10 @@ def test_bad_edges(n_nodes, edges, message):
 
 @pytest.mark.parametrize("structure", ["chain", Chain(), Chain(forbidden=[("b", "a")])])
 def test_a_chain_refuses_edges_of_examples(structure):
-    with pytest.raises(ValueError, match=r"X comes with edges of its own; choose structure=Tree\(\)"):
+    with pytest.raises(ValueError, match=r"but X has edges; choose structure=Tree\(\)"):
         M3N(structure=structure).fit([(np.zeros((2, 1)), [(1, 0)])], [["a", "b"]])
     model = M3N(structure=structure).fit([np.zeros((2, 1))], [["a", "b"]])
-    with pytest.raises(ValueError, match=r"X comes with edges of its own"):
+    with pytest.raises(ValueError, match=r"but X has edges"):
         model.predict([(np.zeros((2, 1)), [(1, 0)])])
 
 
@@ -313,7 +313,7 @@ def number_of(kind, name):
                               (Independent, ("bias", "ends")), (Choice, ("bias", "ends")))
           for name in names),
         pytest.param(M3N(structure=Chain(forbidden=[("a", "?")])), r"forbidden.*'\?'", id="forbidden, unknown label"),
-        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' behind 'a', which breaks the rule never",
+        pytest.param(M3N(structure=Chain(forbidden=[("a", "b")])), "'b' after 'a', which breaks the rule never",
                      id="forbidden truth"),
         *(pytest.param(M3N(structure=Chain(forbidden=bad)), "forbidden", id=f"forbidden={bad}")
           for bad in (7, "ab", [("a",)], [("a", "b", "a")])),

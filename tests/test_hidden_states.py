@@ -190,7 +190,7 @@ def test_hidden_states_with_rules_fit_predict_and_are_saved(estimator, tmp_path)
 def test_a_truth_that_breaks_a_rule_is_named():
     X = [np.zeros((3, 1))] * 2
     model = M3N(structure=Chain(hidden=2, rules=never(("b", "b"))), random_state=0)
-    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'b' behind 'b', which breaks the rule never"):
+    with pytest.raises(ValueError, match=r"y\[1\] node 2 has the label 'b' after 'b', which breaks the rule never"):
         model.fit(X, [["a", "b", "a"], ["a", "b", "b"]])
 
 

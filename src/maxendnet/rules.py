@@ -1,14 +1,14 @@
-"""Rules for the labellings of chains: ``Chain(rules=[bio(), ends_with("stop")])``, or at prediction alone.
+"""Rules for the labellings of chains: ``Chain(rules=[bio(), ends_with("stop")])``, or only at prediction.
 
-| rule | labellings that keep it |
+| rule | valid labellings |
 |---|---|
-| `bio`, `bioes` | chunks in BIO or BIOES tags are whole |
-| `never` | some labels never follow others at once |
-| `starts_with`, `ends_with` | the first, the last node has one of some labels |
-| `at_most_once` | some labels come at most once in an example |
-| `regex` | the labels match a regular expression, whose letters are labels |
+| `bio`, `bioes` | chunks in BIO or BIOES tags are complete |
+| `never` | a label never directly follows another |
+| `starts_with`, `ends_with` | the first or last node has one of the given labels |
+| `at_most_once` | each of the given labels occurs at most once in an example |
+| `regex` | the labels match a regular expression over labels |
 
-The first five rules are pairwise: they take no time. The others remember more than the last label.
+The first five rules are pairwise: they cost no time. The others need an automaton.
 """
 
 from maxendnet.structures.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with

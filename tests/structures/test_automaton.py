@@ -403,10 +403,10 @@ def test_patterns_that_cannot_be_read(pattern):
 @pytest.mark.parametrize(
     "rule, message",
     [
-        (at_most_once("z"), "names 'z', which no node of y has"),
+        (at_most_once("z"), "names 'z', which is not a label of y"),
         (starts_with("z"), "names 'z'"),
-        (regex("a z"), "no label of y"),
-        (bio(), "needs labels 'B-...', 'I-...' or 'O', and one is 'a'"),
+        (regex("a z"), "not a label of y"),
+        (bio(), "needs labels 'B-...', 'I-...' or 'O', but y has 'a'"),
         (Durations(0), "at least 1"),
         (Durations({"a": (3, 2)}), "shortest <= longest"),
         (Durations({"a": 3}), "a pair"),

@@ -188,7 +188,7 @@ def test_without_rules_a_chain_is_the_forest_of_before():
         (
             Chain(rules=bio()),
             [["O", "I-x"]],
-            r"y\[0\] node 1 has the label 'I-x' behind 'O', which breaks the rule bio\(\)",
+            r"y\[0\] node 1 has the label 'I-x' after 'O', which breaks the rule bio\(\)",
         ),
         (Chain(rules=bio()), [["O"], ["I-x", "O"]], r"y\[1\] node 0 has the label 'I-x' at the beginning, .* bio\(\)"),
         (Chain(rules=ends_with("O")), [["O", "I-x"]], r"y\[0\] node 1 .* at the end of the example"),
@@ -198,7 +198,7 @@ def test_without_rules_a_chain_is_the_forest_of_before():
             r"y\[1\] node 2 has the label 'O'",
         ),
         (Chain(durations={"O": (2, None)}), [["O", "O", "I-x", "O"]], r"y\[0\] node 3 .* durations\(.* at the end"),
-        (Chain(durations={"O": (2, None)}), [["I-x", "O", "I-x"]], r"y\[0\] node 2 has the label 'I-x' behind 'O'"),
+        (Chain(durations={"O": (2, None)}), [["I-x", "O", "I-x"]], r"y\[0\] node 2 has the label 'I-x' after 'O'"),
         (Chain(forbidden=[("O", "I-x")]), [["O", "I-x"]], r"y\[0\] node 1 .* never\(\('O', 'I-x'\)\)"),
     ],
 )
@@ -243,7 +243,7 @@ def test_options_that_make_no_sense(options, message):
 def test_edge_features_are_refused_by_higher_orders():
     rng = np.random.default_rng(0)
     examples = Examples.build([rng.normal(size=(3, 1))], [["a", "b", "a"]], edge_features=[rng.normal(size=(2, 1))])
-    with pytest.raises(ValueError, match="takes no types and features of edges"):
+    with pytest.raises(ValueError, match="takes no edge types and edge features"):
         Chain(order=2).bind(examples, np.array(["a", "b"]))
 
 

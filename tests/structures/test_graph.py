@@ -302,7 +302,7 @@ def test_a_frustrated_cycle_is_proven_by_search_alone():
     found = bound.search(w, proof)
     assert found.proven[0] and np.bincount(found.labels).tolist() == [2, 1]
     assert_allclose([found.score[0], found.bound[0]], 2.2, atol=1e-9)
-    assert not bound.search(w, bound.prove(w), most=3).proven[0]  # too large to be searched
+    assert not bound.search(w, bound.prove(w), max_variables=3).proven[0]  # too large to be searched
 
 
 def test_predictions_come_with_a_proof():
@@ -351,7 +351,7 @@ def test_what_needs_elimination_says_so():
     case = Case(0, [6], 2, density=1.0)
     model = M3N(structure=Graph("relaxed", bias=True), tol=0.1).fit(case.examples)
     for call in (model.predict_top, model.sample, model.predict_max_marginals):
-        with pytest.raises(ValueError, match=r"only by elimination, and X\[0\], of 6 nodes and 15 edges"):
+        with pytest.raises(ValueError, match=r"need elimination, but X\[0\], of 6 nodes and 15 edges"):
             call(case.examples)
 
 

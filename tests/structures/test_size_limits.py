@@ -54,8 +54,8 @@ def test_seen_ngrams_of_long_examples_are_limited(monkeypatch):
 
 @pytest.mark.parametrize("pattern", ["(a?){900} b*", "((a{900}){900}){900} b"])
 def test_work_for_patterns_is_limited(pattern, monkeypatch):
-    monkeypatch.setattr(label_regex, "MOST_WORK", 10**5)
-    monkeypatch.setattr(label_regex, "MOST_STATES", 10**3)
+    monkeypatch.setattr(label_regex, "MAX_WORK", 10**5)
+    monkeypatch.setattr(label_regex, "MAX_STATES", 10**3)
     with pytest.raises(ValueError, match="its automaton is too large; repeat fewer labels"):
         mx.M3N(structure=Chain(rules=regex(pattern))).fit(X_SHORT, Y_SHORT)
 

@@ -1,4 +1,7 @@
-"""How the labels of one example depend on each other. To add a structure, see docs/extend/structure.md."""
+"""Structures: which labels of an example are scored together.
+
+To add a structure, see docs/extend/structure.md.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from maxendnet.structures.weights.layout import Layout
 from maxendnet.utils.suggest import did_you_mean
 
 ALL = (Chain, Tree, Independent, Choice, Graph)
-"""The pieces; the name of each in small letters is short for its default."""
+"""The built-in structures. The lower-case name of each stands for its default options."""
 
 __all__ = [
     "ALL",
@@ -36,7 +39,7 @@ __all__ = [
 
 
 def as_structure(given: Any) -> Any:
-    """A structure from what a user gives: a piece, or a name that is short for its default.
+    """Return the structure of a structure or of its lower-case name.
 
     Examples
     --------
@@ -52,6 +55,6 @@ def as_structure(given: Any) -> Any:
     word, form = (given, "{!r}") if isinstance(given, str) else (getattr(given, "__name__", ""), "{}()")
     candidates = names if isinstance(given, str) else [kind.__name__ for kind in ALL]
     raise ValueError(
-        f"structure must be one of {shown}, or the name of one in small letters, got {given!r}."
+        f"structure must be one of {shown}, or its name in lower case, got {given!r}."
         + did_you_mean(word, candidates, form)
     )

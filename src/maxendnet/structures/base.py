@@ -1,8 +1,8 @@
-"""What a structure offers: the piece that a user composes, and the same piece bound to examples.
+"""Base classes of structures and bound structures.
 
-A *piece* (`Chain`, `Tree`, `Independent`, `Choice`) holds options and no data. `bind` gives a *bound structure*, which
-knows the sizes, the layout of the weight vector, and the examples; losses, solvers and estimators see examples only
-through its methods. docs/extend/structure.md shows how to write one.
+A *structure* (`Chain`, `Tree`, `Graph`, `Independent`, `Choice`) holds options and no data. `bind` returns a *bound
+structure*, which holds the layout of the weight vector and the examples. Losses, solvers and estimators access examples
+only through its methods. docs/extend/structure.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ IntArray = NDArray[np.int32]
 
 
 class EdgeTable(NamedTuple):
-    """Numbers that are added to the score of the two labels of an edge.
+    """Values added to the scores of pairs of labels at edges, such as costs of edges.
 
-    ``rows[row[e], a, b]`` is added where edge e has the labels a and b; a is that of its first node, as the user wrote
-    it. Edges of a forest have the number of the node that they join to its parent.
+    ``rows[row[e], a, b]`` is added if edge e has the labels a and b, where a is the label of the user's first node.
+    Edges of a forest are numbered by their child node.
     """
 
     rows: FloatArray
-    """(n_rows, n_labels, n_labels); the first row is 0."""
+    """(n_rows, n_labels, n_labels); all zeros in the first."""
     row: IntArray
-    """(n_edges,), or of a forest (n_nodes,): 0 for a root."""
+    """(n_edges,); for a forest (n_nodes,), with 0 for roots."""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """What is added to every example under a labelling or a fractional labelling."""
+        """Sum of the values of every example, for a labelling or a fractional labelling."""
         if isinstance(q, np.ndarray):
             _, first, second = structure.edge_labels(q)
-            added = self.rows[self.row, first, second]
+            values = self.rows[self.row, first, second]
         else:
-            added = np.einsum("eab,eab->e", q.edge, self.rows[self.row])
-        return sums(added, structure.edge_offsets)
+            values = np.einsum("eab,eab->e", q.edge, self.rows[self.row])
+        return sums(values, structure.edge_offsets)
 
 
 class NGramTable(NamedTuple):
-    """Numbers that are added to the score of labels of several nodes in a row.
+    """Values added to the scores of n-grams of labels, such as costs of n-grams.
 
-    ``rows[row[t], k]`` is added where n-gram k ends at node t.
+    ``rows[row[t], k]`` is added if n-gram k ends at node t.
     """
 
     ngrams: SeenNGrams
@@ -64,7 +64,7 @@ class NGramTable(NamedTuple):
     """(n_nodes,)"""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """What is added to every example under a labelling or a fractional labelling."""
+        """Sum of the values of every example, for a labelling or a fractional labelling."""
         ending = getattr(q, "ending", None)
         if ending is None:
             ending = np.stack([ends_of(gram, q, structure.offsets) for gram in self.ngrams.tuples()], axis=1)
@@ -72,10 +72,10 @@ class NGramTable(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Numbers that are added to the score of a label at a node, such as the costs of wrong labels.
+    """Values added to the scores of labels at nodes, such as costs of wrong labels.
 
-    ``rows[row[t], a]`` is added for label a at node t: a small table of rows, and a row number for every node. A
-    structure with the capability ``edge_costs`` also takes a table for edges, one with ``ngram_costs`` one for n-grams.
+    ``rows[row[t], a]`` is added for label a at node t. Structures with the capability ``edge_costs`` also support an
+    `EdgeTable`, those with ``ngram_costs`` an `NGramTable`.
     """
 
     rows: FloatArray
@@ -85,84 +85,85 @@ class Table(NamedTuple):
     joint: EdgeTable | NGramTable | None = None
 
     def at_nodes(self) -> FloatArray:
-        """What is added at every node, shape (n_nodes, n_labels)."""
+        """Values of every node, shape (n_nodes, n_labels)."""
         return self.rows[self.row]
 
 
 class Marginals(NamedTuple):
-    """A fractional labelling: the weight of every label at every node, and of the labels of every clique."""
+    """Fractional labelling of a forest: marginals of nodes, edges and siblings."""
 
     node: FloatArray
     """(n_nodes, n_labels)"""
     edge: FloatArray | None = None
-    """(n_nodes, n_labels, n_labels) of the edge that joins a node to its parent, as the user wrote it (row: first
-    node); zero for a root. None where it was not asked for."""
+    """(n_nodes, n_labels, n_labels): marginals of the edge between a node and its parent; row: the user's first node.
+    Zero for roots. None if not requested."""
     siblings: FloatArray | None = None
-    """(n_nodes, n_labels, n_labels, n_labels) of a node with its left neighbour and its parent: label of the parent,
-    of the left neighbour, of the node; zero where there is none."""
+    """(n_nodes, n_labels, n_labels, n_labels): marginals of the labels of the parent, of the left sibling and of the
+    node; zero for nodes without them."""
 
 
 class Excess(NamedTuple):
-    """By how much a maximum over all labellings, hard or soft, is above the score of the truth."""
+    """Maximum or log-partition minus the score of the truth, and its gradient."""
 
     values: FloatArray
     """(n_examples,)"""
     slope: FloatArray
-    """(slope_size,): gradient with respect to the weights of the sum over examples, each times its weight and its slack
-    derivative, in the layout in which kernels add it up; `unpad` puts it in the order of the weights. Empty if it was
-    not requested."""
+    """(slope_size,): gradient of the sum over examples, each times its sample weight and slack derivative, in the
+    layout of the kernels; `unpad` converts it to the order of the weights. Empty if not requested."""
     expected_table: FloatArray
-    """(n_examples,): expected value of the table of this name; zeros without a table or a slope."""
+    """(n_examples,): expected value of `ExcessOptions.expected_table`; zeros without such a table or a slope."""
     relaxation_gap: FloatArray = EMPTY
-    """(n_examples,): for relaxed structures, the bound minus the value of the fractional labelling of the slope and of
-    ``expected_table``. Empty for exact structures."""
+    """(n_examples,): for relaxed structures, the bound minus the value of the fractional labelling. Empty for exact
+    structures."""
 
 
 class Derivative(Protocol):
-    """Derivative of a function of the value of an example: the factor of its gradient."""
+    """Derivative of the slack function, the factor of the gradient of an example."""
 
     @property
     def C(self) -> float: ...
 
     @property
     def code(self) -> int:
-        """The number by which kernels know it; see `maxendnet.losses.slack`."""
+        """Number of the slack function in the kernels; see `maxendnet.losses.slack`."""
         ...
 
     def __call__(self, values: FloatArray) -> FloatArray: ...
 
 
 class ExcessOptions(NamedTuple):
-    """Options of `excess`, from the solver by way of the loss to the kernels."""
+    """Options of `excess`, from the solver through the loss to the kernels."""
 
     gradient: bool = True
     single: bool = False
-    """Whether the search may be in float32."""
+    """Whether kernels may use float32."""
     values: bool = False
     """Whether a loss reports its value for every example; `excess` always does."""
     expected_table: Table | None = None
     """Table whose expected value is reported; set by the loss."""
     slack_derivative: Derivative | None = None
-    """Factor of the gradient of each example, by its value; set by the loss. None is 1."""
+    """Factor of the gradient of each example; set by the loss. None is 1."""
 
 
 GRADIENT = ExcessOptions()
 
 
 class BoundStructure(ABC):
-    """A structure with examples: all that losses, solvers and estimators see of them.
+    """Structure with examples.
+
+    It is the interface of losses, solvers and estimators to examples.
 
     Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
-    ``node``. ``table`` is a `Table` or None. Methods that work on all examples take a ``backend`` for its threads, or
-    None. A subclass writes the abstract methods. The others have a default, which a faster one may replace. What a
-    structure offers beyond them it declares in ``capabilities``.
+    ``node``. ``table`` is a `Table` or None. ``backend`` provides threads, or is None. Subclasses implement the
+    abstract methods, and may replace the other methods by faster ones. Optional methods are declared in
+    ``capabilities``.
     """
 
     capabilities: Capabilities = Capabilities()
     described: str = "a structure"
-    """What it is, for messages."""
+    """Short description, for messages."""
     inference_note: str = ""
-    """How inference is done, for ``solver_``; empty where there is nothing to say."""
+    """Note on exact or relaxed inference, for ``solver_``."""
     mapped: bool = False
     """Whether features are memory-mapped."""
     layout: Any
@@ -170,46 +171,50 @@ class BoundStructure(ABC):
     n_labels: Any
     """int"""
     offsets: Any
-    """int64 ndarray: example i owns nodes ``offsets[i]:offsets[i + 1]``."""
+    """int64 ndarray: example i has the nodes ``offsets[i]:offsets[i + 1]``."""
     y: Any
     """int32 ndarray: the true labels; empty if the examples have none."""
     sample_weight: Any
-    """ndarray of shape (n_examples,): the weight of each example."""
+    """ndarray of shape (n_examples,)"""
 
     @abstractmethod
     def take(self, first: int, last: int) -> Any:
-        """Examples [first, last) as a bound structure of their own."""
+        """Return examples [first, last) as a bound structure."""
 
     @abstractmethod
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Highest score of every example, and a labelling that has it."""
+        """Return the highest score of every example, and a labelling that attains it."""
 
     @abstractmethod
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Any]:
-        """Log-partition of every example and its gradient with respect to scores: the marginals.
+        """Return the log-partition of every example, and the marginals.
 
-        With ``cliques`` those of cliques too.
+        With ``cliques``, marginals include those of cliques.
         """
 
     @abstractmethod
     def score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Score of a labelling or fractional labelling, for every example."""
+        """Return the score of every example, for a labelling or a fractional labelling."""
 
     @abstractmethod
     def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Features of a labelling or fractional labelling, summed over examples; the adjoint of `score`.
+        """Return the features of a labelling or fractional labelling.
 
-        ``weight`` has a factor for every example; None is 1.
+        They are summed over examples, times ``weight`` of shape (n_examples,); None is 1. `features` is the adjoint of
+        `score`.
         """
 
-    # ---- with a default ------------------------------------------------------------------------------------------
+    # ---- methods with a default --------------------------------------------------------------------------------------
 
     def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-        """A best labelling of every example; ``added`` has a number for every label, which is added to its scores."""
+        """Return the best labelling of every example.
+
+        ``added``, of shape (n_labels,), is added to the scores of labels.
+        """
         if added is None:
             return self.maximum(w, backend=backend)[1]
         same_row = np.zeros(int(self.offsets[-1]), dtype=np.int32)
@@ -218,10 +223,10 @@ class BoundStructure(ABC):
     def excess(
         self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
     ) -> Excess:
-        """``aggregate(w, table) - score(w, truth)`` for every example, and a (sub)gradient.
+        """Return ``aggregate(w, table) - score(w, truth)`` and a (sub)gradient.
 
-        The table must be 0 for the true labels, or is counted for them too. Kernels replace it, so that marginals of
-        all examples are never held at once.
+        The value of the table for the true labels is subtracted too. Kernels replace this method, to avoid storing the
+        marginals of all examples.
 
         Parameters
         ----------
@@ -234,18 +239,18 @@ class BoundStructure(ABC):
         return composed_excess(self, aggregate, w, table, options)
 
     def unpad(self, slope: FloatArray) -> FloatArray:
-        """The slope of `excess` in the order of the weights, shape (n_weights,)."""
+        """Convert the slope of `excess` to the order of the weights, shape (n_weights,)."""
         return slope
 
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """``df_i(y) = f(x_i, y_i) - f(x_i, y)`` for several labellings, shape (n_rows, n_weights).
+        """Return rows ``df_i(y) = f(x_i, y_i) - f(x_i, y)``, shape (n_rows, n_weights).
 
         Parameters
         ----------
         examples : ndarray of shape (n_rows,)
-            The example of each labelling; one may occur several times.
+            The example of each labelling; examples may repeat.
         labels : ndarray
-            All labellings, concatenated.
+            The labellings, concatenated.
         """
         rows, begin = [], 0
         for i in examples.tolist():
@@ -256,93 +261,99 @@ class BoundStructure(ABC):
         return sparse.csr_array(sparse.vstack([sparse.csr_array((0, self.layout.n_weights)), *rows]))
 
     def curvature(self) -> FloatArray:
-        """About the diagonal of the Hessian of the log loss at ``w = 0``, as a scale of the weights."""
+        """Return the approximate diagonal Hessian of the log loss at ``w = 0``."""
         return np.ones(self.layout.n_weights)
 
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
-        """Examples in shards, and those in short ranges; without, the structure stays whole."""
+        """Return shards of examples as lists of short ranges; empty for one shard."""
         return []
 
     @property
     def work_per_node(self) -> float:
-        """Multiplications for one node, about."""
+        """Approximate number of multiplications per node."""
         return float(self.n_labels) ** 2
 
     @property
     def slope_size(self) -> int:
-        """Numbers that a shard adds up for a gradient."""
+        """Length of the slope of `excess`."""
         return int(self.layout.n_weights)
 
     @property
     def row(self) -> IntArray:
-        """Row of every node in tables of costs: its label set, or where all labels are known its label."""
+        """Row of every node in tables of costs.
+
+        It is the number of its label set, or its label if all labels are known.
+        """
         return self.y
 
     @property
     def label_sets(self) -> LabelSets:
-        """The label sets of nodes: what is known of their labels, for each of these rows."""
+        """Label sets: the possible true labels for each row."""
         return known(self.n_labels)
 
     @property
     def edge_offsets(self) -> NDArray[np.int64]:
-        """Example i owns edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
+        """Example i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
         return self.offsets
 
 
 class Structure(Piece):
-    """A structure without examples: options only. Subclasses are dataclasses with `layout` and `bind`."""
+    """Options of a structure, without examples.
+
+    Subclasses are dataclasses with `layout` and `bind`.
+    """
 
     layout_type: type = Layout
-    """Class of the layout. If it is not `Layout`, it is a dataclass of numbers, text, arrays, None, or tuples of these,
-    so that model files can hold it."""
+    """Class of the layout. Model files need a `Layout`, or a dataclass of numbers, strings, arrays, None, or tuples of
+    these."""
     whole: bool = False
-    """Whether an example has one label, which all its nodes have."""
+    """Whether all nodes of an example share one label."""
     hidden: int = 1
-    """States of a label."""
+    """Number of hidden states per label."""
     takes_rules: bool = False
-    """Whether `bind` takes ``rules`` for predictions."""
+    """Whether `bind` has an argument ``rules``."""
     expects_sequences: bool = False
-    """Whether a table of single rows is probably a mistake."""
+    """Whether to warn if every example has a single node."""
 
     def layout(self, examples: Examples, classes: NDArray) -> Any:
-        """The layout of weights for labelled examples."""
+        """Return the layout of the weights for labelled examples."""
         raise NotImplementedError(f"{type(self).__name__} needs a method layout(examples, classes).")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> Any:
-        """The structure with these examples. With a layout, that of a fitted model, which the examples must fit."""
+        """Return the bound structure; ``layout`` is that of a fitted model, or None."""
         raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> Any:
-        """`PairMasks` of a structure that joins each node to the previous one or to none; None for others.
+        """Return the `PairMasks` of a first-order chain or of independent nodes, or None.
 
-        With it, predictions need no `bind` for examples that have only features; see `SequenceBinder`.
+        With masks, predictions of examples that have only features need no `bind`; see `SequenceBinder`.
         """
         return None
 
     def label_view(self, bound: Any) -> Any:
-        """What predicts labels with a bound structure, whose own may be states of labels."""
+        """Return a view that predicts labels instead of hidden states."""
         return bound
 
     def named_weights(self, layout: Any, w: FloatArray) -> dict[str, Any]:
-        """The weights by name; estimators show them with an underscore, as ``coef_``."""
+        """Return the weights by name; estimators append an underscore, as in ``coef_``."""
         return {}
 
     def ngram_weights(self, layout: Any, w: FloatArray, classes: NDArray) -> Any:
-        """The weights of n-grams by their labels; None where there are none."""
+        """Return the weights of n-grams by their labels, or None."""
         return None
 
     def layout_error(self, layout: Any, n_features_in: int, classes: NDArray) -> str:
-        """What is wrong with the layout of a model file; empty if it fits."""
+        """Error message for a layout that does not fit, or an empty string."""
         return ""
 
 
-# ---- what follows from the methods above -----------------------------------------------------------------------------
+# ---- functions of any bound structure --------------------------------------------------------------------------------
 
 
 def composed_excess(
     structure: Any, aggregate: str, w: FloatArray, table: Table | None, options: ExcessOptions
 ) -> Excess:
-    """`excess` from the methods that every structure has: an aggregate, its features, and the score of the truth."""
+    """Compute `excess` from an aggregate, its features and the true score."""
     if aggregate == "maximum":
         values, q = structure.maximum(w, table)
     else:
@@ -350,7 +361,7 @@ def composed_excess(
     truth = structure.score(w, structure.y)
     if table is not None:
         truth = truth + table_values(structure, table, structure.y)
-    values = np.maximum(values - truth, 0.0)  # the truth is among all labellings: what is below is rounding
+    values = np.maximum(values - truth, 0.0)  # negative only by rounding: the truth is a labelling
     expected = np.zeros(len(values))
     if not options.gradient:
         return Excess(values, np.zeros(0), expected)
@@ -362,7 +373,7 @@ def composed_excess(
 
 
 def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
-    """What a table adds to every example under a labelling or a fractional labelling, which has cliques if needed."""
+    """Sum of a table for every example, for a labelling or a fractional labelling."""
     if isinstance(q, np.ndarray):
         values = table.rows[table.row, q]
     else:
@@ -372,7 +383,7 @@ def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
 
 
 def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-    """`BoundStructure.decode`, on the workers of the backend if it has any."""
+    """Return the best labellings, on the workers of the backend if it has any."""
     if backend is not None and not backend.local:
         if added is None:
             labels = backend.each(decode, backend.place(structure), np.asarray(w))
@@ -382,20 +393,20 @@ def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added:
 
 
 def no_table(structure: Any) -> Table:
-    """A table of zeros."""
+    """Table of zeros."""
     return Table(np.zeros((1, structure.n_labels)), np.zeros_like(structure.y))
 
 
 def sums(values: FloatArray, offsets: NDArray[np.int64]) -> FloatArray:
-    """Sum of the values of each example's nodes.
+    """Sum the values of the nodes of every example.
 
     Examples
     --------
     >>> sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3])).tolist()
     [3.0, 0.0, 3.0]
     """
-    some = np.diff(offsets) > 0
-    out = np.zeros(len(some))
-    if some.any():
-        out[some] = np.add.reduceat(values, offsets[:-1][some])
-    return out
+    nonempty = np.diff(offsets) > 0
+    totals = np.zeros(len(nonempty))
+    if nonempty.any():
+        totals[nonempty] = np.add.reduceat(values, offsets[:-1][nonempty])
+    return totals

@@ -1,4 +1,4 @@
-"""Chains: every node is joined to the ones before it."""
+"""Linear chains of any order, with rules, durations and hidden states."""
 
 from __future__ import annotations
 
@@ -40,44 +40,42 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Chain(LinearStructure):
-    """Sequences: every node is joined to the one before it, or to several.
+    """Sequences: the label of a node depends on the previous label, or on several.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
-    ``transitions[y_t, y_t+1]``; with a higher order, also of weights for three and more labels in a row. Inference is
-    exact.
+    ``transitions[y_t, y_t+1]``. A higher order adds weights for n-grams of three and more labels. Inference is exact.
 
     Parameters
     ----------
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
-        Add weights for every label at the first and at the last node; with a higher order, for the first and last
-        labels together.
+        Add weights for every label at the first and at the last node. With a higher order, also for n-grams that
+        include the start or the end of an example.
     forbidden : list of (label, label) or None, default=None
-        Labels that a node and the next one cannot have together, neither in learning nor in prediction.
+        Pairs of labels that cannot follow each other, in training and in prediction.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
-        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
+        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
     order : int, default=1
-        How many labels before a node are scored together with its own: n-grams of two to ``order + 1`` labels have
-        weights.
+        Number of previous labels that are scored together with the label of a node: n-grams of 2 to ``order + 1``
+        labels have weights.
     ngrams : {"all", "seen"} or None, default=None
-        Which n-grams have a weight: all, or those that occur in the labels of the fit. None is all for order 1 and 2,
-        and seen for higher orders.
+        Which n-grams have a weight: all, or those that occur in the training labels. None is ``"all"`` for order 1
+        and 2, and ``"seen"`` for higher orders.
     rules : a rule, a list of rules or None, default=None
-        What labellings must keep, in learning and in prediction; see `maxendnet.rules`. Rules about neighbours, the
-        first and the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) take no time; others
-        (`at_most_once`, `regex`) make the recursions longer by the states of their automaton.
+        Constraints on labellings in training and prediction; see `maxendnet.rules`. Rules about neighbours, the first
+        and the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) cost no time. Others (`at_most_once`,
+        `regex`) multiply the work by the number of states of their automaton.
     durations : int, dict or None, default=None
-        The largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
-        no limit. A limit beyond the longest example costs nothing.
+        Largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
+        no limit. A limit beyond the longest example costs no time.
     hidden : int, default=1
-        States of a label. Which of them a node has is not known, neither in learning nor in prediction: the states of a
-        label have weights and transitions of their own, and a label has the best of its states. The columns of
-        ``coef_`` and ``transitions_`` are states then, those of a label side by side. N-grams of a higher order are
-        those of states; rules and durations are about labels.
+        Number of hidden states per label. Each state has its own weights and transitions, and the states of nodes are
+        unknown in training and prediction. The columns of ``coef_`` and ``transitions_`` are states, those of one
+        label next to each other. N-grams are n-grams of states; rules and durations apply to labels.
     whole : bool, default=False
-        An example has one label, which all its nodes have: y is a list of labels, and so are predictions.
+        Whether each example has one label, shared by all its nodes: y and predictions are lists of labels.
 
     Examples
     --------
@@ -119,33 +117,33 @@ class Chain(LinearStructure):
 
     @property
     def _has_states(self) -> bool:
-        """Whether nodes have states of labels in the place of labels."""
+        """Whether nodes have hidden states instead of labels."""
         return self.hidden > 1 or bool(self.whole)
 
     def label_view(self, bound: Any) -> Any:
-        """What predicts labels with a bound chain."""
+        """View of a bound chain that predicts labels instead of hidden states."""
         return LabelsOfStates(bound, self.hidden) if self._has_states else bound
 
     @property
     def only_seen(self) -> bool:
-        """Whether only n-grams that were seen have weights."""
+        """Whether only n-grams of the training labels have weights."""
         return self.ngrams == "seen" if self.ngrams is not None else self.order >= 3
 
     @property
     def _pairs_alone(self) -> bool:
-        """Whether all pairs of labels have weights, and nothing longer."""
+        """Whether all pairs of labels have weights, and longer n-grams have none."""
         return self.order == 1 and not self.only_seen
 
-    def _rules(self, more: Any = None) -> list[Rule]:
-        """All rules, those that other options are short for too."""
-        found = as_rules(self.rules)
-        found += [] if self.forbidden is None else [Never(self.forbidden)]
-        found += [] if self.durations is None else [Durations(self.durations)]
-        found += [OneLabel()] if self.whole else []
-        return found + as_rules(more)
+    def _rules(self, extra: Any = None) -> list[Rule]:
+        """All rules, including those of ``forbidden``, ``durations`` and ``whole``."""
+        rules = as_rules(self.rules)
+        rules += [] if self.forbidden is None else [Never(self.forbidden)]
+        rules += [] if self.durations is None else [Durations(self.durations)]
+        rules += [OneLabel()] if self.whole else []
+        return rules + as_rules(extra)
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
-        """The layout of weights for labelled examples."""
+        """Layout of the weights for labelled examples."""
         if self._has_states:
             self.check_memory(Layout(0, len(classes) * self.hidden, n_edge_types=1))  # of pairs of states
             examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
@@ -163,119 +161,118 @@ class Chain(LinearStructure):
     def bind(
         self, examples: Examples, classes: NDArray, layout: Layout | None = None, rules: Any = None
     ) -> BoundForest | BoundAutomaton:
-        """The chain with these examples; ``rules`` are kept beside those of the options."""
+        """Bind examples; ``rules`` apply in addition to those of the options."""
         if examples.edges is not None:
             raise ValueError(
-                "Chain() joins every node to the one before it, and X comes with edges of its own; choose "
-                "structure=Tree() or Graph(), or leave the edges out."
+                "Chain() joins every node to the previous one, but X has edges; choose structure=Tree() or Graph(), or "
+                "remove the edges."
             )
         layout = self.layout(examples, classes) if layout is None else layout
-        kept = self._rules(rules)
-        labels = classes
+        every_rule, labels = self._rules(rules), classes
         if self._has_states:
             examples, classes = self._with_states(examples, labels), states_of(labels, self.hidden)
-        if self._pairs_alone and not kept:
+        if self._pairs_alone and not every_rule:
             return BoundForest(layout, self.batch_of(examples, classes, layout))
         longest = int(np.diff(examples.offsets).max(initial=0))
-        masks, reader = self._kept(layout, [rule.within(longest) for rule in kept], labels)
+        masks, reader = self._compiled(layout, [rule.within(longest) for rule in every_rule], labels)
         bound: BoundForest | BoundAutomaton
-        if masks is not None:  # pairs of labels alone: rules are masks
+        if masks is not None:
             batch = self.batch_of(examples, classes, layout)
             bound = BoundForest(layout, at_ends(batch, masks), masks.forbidden_matrix)
-            self._check(BoundAutomaton(layout, batch, reader), examples, labels, kept)
+            self._check(BoundAutomaton(layout, batch, reader), examples, labels, every_rule)
             return bound
         if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
             raise ValueError(
-                "Chain() of a higher order, with seen n-grams or with rules that remember takes no types and features "
-                "of edges; leave them out, or give their information as features of nodes."
+                "Chain() with order > 1, ngrams='seen', durations or a rule such as at_most_once() takes no edge types "
+                "and edge features; remove them, or give their information as node features."
             )
         bound = BoundAutomaton(layout, self.batch_of(examples, classes, layout, "independent"), reader)
-        if kept:
-            self._check(bound, examples, labels, kept)
+        if every_rule:
+            self._check(bound, examples, labels, every_rule)
         return bound
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Labels that may begin, follow each other, and end; None if more than pairs of labels is scored or limited."""
-        kept = self._rules(rules)
-        if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in kept):
+        """Rules as masks; None if n-grams or rules need an automaton."""
+        every_rule = self._rules(rules)
+        if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in every_rule):
             return None
-        return combine(kept, classes)[0]
+        return combine(every_rule, classes)[0]
 
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
-        """The examples with states of labels. With one label for each, a wrong one costs 1 whatever the length."""
+        """Replace labels by hidden states.
+
+        With ``whole``, a wrong label costs 1 whatever the length of an example.
+        """
         if self.whole:
             lengths = np.diff(examples.offsets)
             empty = np.flatnonzero(lengths == 0)
             if len(empty):
-                raise ValueError(f"X[{empty[0]}] has no nodes, and so no label; leave it out.")
+                raise ValueError(f"X[{empty[0]}] has no nodes, so it can have no label; remove it.")
             weight = 1.0 if examples.node_weight is None else examples.node_weight
             examples = replace(examples, node_weight=weight / np.repeat(lengths, lengths))
         return with_states(examples, classes, self.hidden)
 
-    def _kept(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
-        """What is made of the rules: masks, if the kernels of forests take them, and the automaton that reads labels.
+    def _compiled(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
+        """Compile rules to masks, or None if these are not enough, and to an automaton."""
 
-        It is made once for a layout: that of a fitted model is asked for with every prediction.
-        """
-
-        def make() -> tuple[PairMasks | None, Reader]:
+        def compute() -> tuple[PairMasks | None, Reader]:
             masks, automaton = for_states(*combine(rules, classes), self.hidden)
             if self._pairs_alone and automaton is None:
                 return masks, Reader.of(masks.automaton(), 0)
             return None, self._reader(layout, masks, automaton)
 
-        what = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
-        return layout.cache.result(what, make)
+        key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
+        return layout.cache.result(key, compute)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
-        """The automaton of n-grams and rules."""
-        read = (
+        """Automaton of n-grams and rules."""
+        product = (
             automaton_of(layout.ngrams, layout.n_labels)
             if layout.ngrams is not None
             else all_ngrams(layout.n_labels, self.order, bool(self.ends))
         )
         if not all(mask.all() for mask in masks):
-            read = intersect(read, masks.automaton())
+            product = intersect(product, masks.automaton())
         if automaton is not None:
-            read = intersect(read, automaton)
-        return Reader.of(read, layout.n_weights - layout.n_node_weights - layout.n_label_features)
+            product = intersect(product, automaton)
+        return Reader.of(product, layout.n_weights - layout.n_node_weights - layout.n_label_features)
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
-        """True labellings keep the rules; where they are not known, every example has a labelling that does."""
+        """Raise ``ValueError`` for true labels or examples that contradict the rules."""
         labels = known_labels(bound.batch, self.hidden)
         if len(labels) and labels.min() >= 0:
             check_truth(bound.batch._replace(y=labels), examples, classes, rules)
             return
-        known = bound.within_truth if len(bound.y) else bound
-        nodes = known.impossible() if known.batch.allowed.size else None
+        consistent = bound.within_truth if len(bound.y) else bound
+        nodes = consistent.impossible() if consistent.batch.allowed.size else None
         check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """What of a layout read from a file does not fit these options; empty if all does."""
+        """Error message for a layout that does not fit, or an empty string."""
         if layout.n_labels != len(classes) * self.hidden:
-            return f"the model has {len(classes)} labels, and weights for {layout.n_labels}"
-        found = self.size_error(layout, n_features_in, joined=not self.only_seen)
-        if found:
-            return found
+            return f"the model has {len(classes)} labels, but weights for {layout.n_labels}"
+        error = self.size_error(layout, n_features_in, joined=not self.only_seen)
+        if error:
+            return error
         if (layout.ngrams is not None) != self.only_seen:
-            return f"the structure is {self!r}, and the weights are those of other n-grams"
+            return f"the structure is {self!r}, but the weights belong to other n-grams"
         expected = (
             n_long(layout.n_labels, self.order, bool(self.ends))
             if layout.ngrams is None
             else len(layout.ngrams.offsets) - 1
         )
         if layout.n_ngrams != expected:
-            return f"there are {expected} n-grams, and weights for {layout.n_ngrams}"
+            return f"there are {expected} n-grams, but weights for {layout.n_ngrams}"
         if layout.ngrams is not None and np.diff(layout.ngrams.offsets).max(initial=2) > self.order + 1:
-            return f"an n-gram is longer than order {self.order} has"
+            return f"an n-gram is too long for order {self.order}"
         try:
-            combine([rule.within(0) for rule in self._rules()], classes)  # their labels, not their automata
+            combine([rule.within(0) for rule in self._rules()], classes)  # checks labels without building automata
         except ValueError as error:
             return str(error)
         return ""
 
     def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
-        """The weights of n-grams by their labels, those of pairs too; empty where edges have types or features."""
+        """Weights of n-grams by their labels; empty with edge types or features."""
         if self._has_states:
             classes = states_of(classes, self.hidden)
         table = layout.ngrams
@@ -288,7 +285,10 @@ class Chain(LinearStructure):
 
 
 def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
-    """The true labels, -1 where they are not known. Where labels have states, of which a set is known, theirs."""
+    """True labels, -1 where unknown.
+
+    With hidden states, the label that the known states share.
+    """
     if batch.label_sets is None:
         return batch.y
     of_labels = batch.label_sets.sets.reshape(len(batch.label_sets.sets), -1, n_states).any(axis=2)
@@ -297,7 +297,7 @@ def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
 
 
 def at_ends(batch: Batch, masks: PairMasks) -> Batch:
-    """A batch in which first and last nodes have only the labels that the masks permit there."""
+    """Restrict the allowed labels of first and last nodes to those of the masks."""
     if masks.first.all() and masks.last.all():
         return batch
     allowed = masks.allowed(batch.offsets)

@@ -1,4 +1,4 @@
-"""One node out of many: at most one node of an example has another label than all the others."""
+"""Choices: at most one node of an example has a label other than the rest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Choice(LinearStructure):
-    """At most one node of an example has a label other than ``rest``: which one, and which label, is to be learned.
+    """Choices: at most one node of an example has a label other than ``rest``.
 
-    Nodes compete: what counts is by how much the right node is ahead of the others and of no choice at all, not how
-    likely a label would be at each node by itself. So it is with the leaf of a page that has the price, the sentence of
-    a text that answers a question, the cause among events. There are no edges; the score of a labelling is the sum over
-    its nodes.
+    Nodes compete with each other and with no choice at all, as in multinomial choice models: the leaf of a web page
+    that has the price, the sentence of a text that answers a question, the cause among several events. There are no
+    edges; the score of a labelling is the sum over its nodes.
 
     Parameters
     ----------
@@ -30,10 +29,10 @@ class Choice(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
     rest : label or None, default=None
-        The label of all nodes but the chosen one. None is the most frequent label that can be.
+        Label of the nodes that are not chosen. None is the most frequent label that is possible.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
-        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
+        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
 
     Examples
     --------
@@ -49,13 +48,13 @@ class Choice(LinearStructure):
     pairs: str = "all"
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
-        """The layout of weights for labelled examples, and which label is the rest."""
+        """Layout of the weights for labelled examples, with the number of the rest label."""
         layout = super().layout(examples, classes)
         batch = self.batch_of(examples, classes, layout)
         return replace(layout, rest=rest_of(batch, examples, classes, self.rest))
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundChoice:
-        """The choices among the nodes of these examples."""
+        """Bind examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         batch = self.batch_of(examples, classes, layout)
         check_rest(batch, examples, layout.rest)
@@ -64,9 +63,9 @@ class Choice(LinearStructure):
         return BoundChoice(layout, batch, layout.rest)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """What of a layout read from a file does not fit these options; empty if all does."""
+        """Error message for a layout that does not fit, or an empty string."""
         if not 0 <= layout.rest < layout.n_labels:
-            return f"the rest is label {layout.rest} of the {layout.n_labels} of the model"
+            return f"the rest is label number {layout.rest}, but the model has {layout.n_labels} labels"
         if self.rest is not None and classes.tolist()[layout.rest] != self.rest:
-            return "the option rest is not that of the weights"
+            return "the option rest differs from the rest label of the weights"
         return super().layout_error(layout, n_features_in, classes)

@@ -1,4 +1,4 @@
-"""Graphs: nodes are joined by any edges that come with the examples, cycles too."""
+"""Graphs: pairwise models with cycles, by exact elimination or a relaxation."""
 
 from __future__ import annotations
 
@@ -20,30 +20,28 @@ INFERENCE = ("auto", "exact", "relaxed")
 
 @dataclass(eq=False, repr=False)
 class Graph(LinearStructure):
-    """Graphs: nodes are joined by any edges that come with the examples; edges may close cycles.
+    """Graphs with arbitrary edges, cycles included.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
-    ``transitions[y_s, y_t]``, with a matrix for every type of edge.
+    ``transitions[y_s, y_t]``, with one matrix per edge type.
 
-    An example is *exact* where its nodes can be eliminated one after the other with tables of at most ``max_table``
-    numbers: trees, ladders, small grids, a dozen binary nodes that are all joined. Elsewhere it is *relaxed*: in the
-    place of labellings there are tables of nodes and edges that agree with each other, of which labellings are special
-    ones. The maximum over them is a linear programme, and an upper bound of the score of every labelling; the objective
-    with it is convex and above the true one, and `gap_` is a bound for this objective. In likelihood models a bound of
-    the log-partition of the same kind (tree-reweighted) takes its place. If no example has a cycle, all is as with
-    `Tree`.
+    Inference is *exact*, by variable elimination, for examples whose tables have at most ``max_table`` entries: trees,
+    ladders, small grids, a dozen binary nodes that are all joined. Other examples are *relaxed* to the local polytope.
+    Their maximum is then a linear programme, which bounds the score of every labelling from above. The objective stays
+    convex and is an upper bound of the true one; `gap_` refers to this objective. Likelihood models use the
+    tree-reweighted upper bound of the log-partition. If no example has a cycle, the model is the same as with `Tree`.
 
     Parameters
     ----------
     inference : {"auto", "exact", "relaxed"}, default="auto"
-        "auto" eliminates where it can. "exact" refuses examples with larger tables. "relaxed" never eliminates, but for
-        examples without a cycle.
+        "auto" eliminates where tables are small enough. "exact" raises an error for examples with larger tables.
+        "relaxed" eliminates only examples without a cycle.
     max_table : float, default=1e6
-        Numbers that a table may have. Only labels that a node may have are counted.
+        Largest number of entries of an elimination table. Only allowed labels are counted.
     bias : bool, default=False
         Add a weight for every label.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples.
 
     Examples
     --------
@@ -63,15 +61,15 @@ class Graph(LinearStructure):
         super().check()
         if not (isinstance(self.inference, str) and self.inference in INFERENCE):
             raise ValueError(f"Graph needs inference to be 'auto', 'exact' or 'relaxed', got {self.inference!r}.")
-        number = isinstance(self.max_table, (int, float, np.number)) and not isinstance(self.max_table, bool)
-        if not (number and self.max_table >= 1):
+        is_number = isinstance(self.max_table, (int, float, np.number)) and not isinstance(self.max_table, bool)
+        if not (is_number and self.max_table >= 1):
             raise ValueError(f"Graph needs max_table to be a number of at least 1, got {self.max_table!r}.")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundGraph:
-        """The graphs with these examples; forests, if none has a cycle."""
+        """Bind examples: a `BoundForest` if none has a cycle, else a `BoundGraph`."""
         if examples.edges is None and np.diff(examples.offsets).max(initial=0) > 1:
             raise ValueError(
-                "Graph() needs the edges of every example, and X has none; give items (node_features, edges) or "
+                "Graph() needs the edges of every example, but X has none; give items (node_features, edges) or "
                 "Examples.build(..., edges=...), or choose structure=Chain()."
             )
         layout = self.layout(examples, classes) if layout is None else layout

@@ -1,4 +1,4 @@
-"""Isolated nodes: the label of each depends on its own features alone."""
+"""Independent nodes: each label depends only on the features of its node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Independent(LinearStructure):
-    """Isolated nodes: the label of each depends on its own features alone. Edges of examples are not used.
+    """Independent nodes: each label depends only on the features of its node.
+
+    Edges of examples are ignored.
 
     Parameters
     ----------
@@ -25,8 +27,8 @@ class Independent(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
-        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
+        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
 
     Examples
     --------
@@ -40,10 +42,10 @@ class Independent(LinearStructure):
     pairs: str = "all"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
-        """The nodes of these examples."""
+        """Bind examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, self.batch_of(examples, classes, layout))
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Masks that permit every label everywhere."""
+        """Masks that allow every label everywhere; None with ``rules``."""
         return PairMasks.everything(len(classes)) if rules is None else None

@@ -1,8 +1,7 @@
-"""Rules that labellings keep: which labels may follow each other, begin, end, come once, or match a pattern.
+"""Rules: constraints on the labellings of chains.
 
-A rule holds options and no data, as a piece does. Rules about neighbours, the first and the last node are *pairwise*:
-they are masks, and cost nothing in the recursions of chains. The others remember more than the last label and are
-automata.
+A rule holds options and no data. Rules about neighbours, the first and the last node are *pairwise*: they are masks,
+and cost no time in the recursions. Other rules are automata.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ BoolArray = NDArray[np.bool_]
 
 
 class PairMasks(NamedTuple):
-    """Which labels may begin, follow each other, and end."""
+    """Masks of the labels that may be first, follow each other, and be last."""
 
     first: BoolArray
     """(n_labels,)"""
     pairs: BoolArray
-    """(n_labels, n_labels), row: the left one."""
+    """(n_labels, n_labels), row: the left label."""
     last: BoolArray
     """(n_labels,)"""
 
@@ -36,15 +35,15 @@ class PairMasks(NamedTuple):
         return cls(np.ones(n_labels, bool), np.ones((n_labels, n_labels), bool), np.ones(n_labels, bool))
 
     def __and__(self, other: PairMasks) -> PairMasks:
-        return PairMasks(*(own & its for own, its in zip(self, other)))
+        return PairMasks(*(a & b for a, b in zip(self, other)))
 
     @property
     def forbidden_matrix(self) -> NDArray[np.uint8] | None:
-        """1 where a pair of neighbouring labels cannot occur; None if all pairs can."""
+        """1 for pairs of labels that cannot be neighbours; None if all pairs can."""
         return None if self.pairs.all() else np.ascontiguousarray(~self.pairs, np.uint8)
 
     def allowed(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Labels that nodes may have as first, inner and last ones, shape (n_nodes, n_labels).
+        """Allowed labels of first, inner and last nodes, shape (n_nodes, n_labels).
 
         Examples
         --------
@@ -59,18 +58,18 @@ class PairMasks(NamedTuple):
         return allowed
 
     def automaton(self) -> Automaton:
-        """The same as an automaton: a state for the beginning, and one for every label read last."""
+        """Automaton with a start state, and a state for every last label."""
         n_labels = len(self.first)
-        may = np.vstack([self.first, self.pairs])
-        arcs = np.where(may, np.arange(1, n_labels + 1), -1).astype(np.int32)
+        permitted = np.vstack([self.first, self.pairs])
+        arcs = np.where(permitted, np.arange(1, n_labels + 1), -1).astype(np.int32)
         return trim(Automaton(arcs, np.concatenate([[True], self.last])))
 
 
 class Rule:
-    """Base of the rules, which are dataclasses of their options.
+    """Base class of rules, which are dataclasses of their options.
 
-    Rules have the methods of pieces, so that they are cloned, searched over and saved with a structure. They are not
-    estimators of scikit-learn, which would print them by the names of their classes.
+    Rules have ``get_params`` and ``set_params``, so that they are cloned, tuned and saved with a structure. They are
+    not scikit-learn estimators, because these are printed with the names of their classes.
     """
 
     name = "rule"
@@ -80,11 +79,11 @@ class Rule:
         return sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name."""
+        """Return the options by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
     def set_params(self, **params: Any) -> Rule:
-        """Change options by name."""
+        """Set options by name."""
         for key, value in params.items():
             if key not in self._get_param_names():
                 raise ValueError(f"{self.name} has no option {key!r}.")
@@ -95,22 +94,22 @@ class Rule:
         return f"{self.name}({', '.join(self._shown())})"
 
     def _shown(self) -> list[str]:
-        """The arguments of the function that makes such a rule."""
+        """Arguments of the public function of the rule, for `repr`."""
         return [repr(value) for value in self.get_params().values()]
 
     def check(self) -> None:
-        """Raise ``ValueError`` when an option makes no sense."""
+        """Raise ``ValueError`` for an invalid option."""
 
     def within(self, longest: int) -> Rule:
-        """A rule that says the same of examples with at most ``longest`` nodes, with fewer states if possible."""
+        """Equivalent rule, with fewer states, for at most ``longest`` nodes."""
         return self
 
     def masks(self, classes: NDArray) -> PairMasks | None:
-        """The rule as masks, or None if it remembers more than the last label."""
+        """The rule as masks; None if it is not pairwise."""
         return None
 
     def automaton(self, classes: NDArray) -> Automaton:
-        """The rule as an automaton over the numbers of the classes."""
+        """The rule as an automaton that reads numbers of classes."""
         masks = self.masks(classes)
         if masks is None:
             raise NotImplementedError(f"{type(self).__name__} has neither masks nor an automaton")
@@ -122,7 +121,7 @@ class Rule:
 
 @dataclass(repr=False)
 class Chunks(Rule):
-    """Tags of chunks by their prefixes, as `bio` and `bioes` make them."""
+    """Complete chunks in prefixed tags; see `bio` and `bioes`."""
 
     scheme: str = "bio"
     outside: str = "O"
@@ -149,9 +148,9 @@ class Chunks(Rule):
         begun = np.array([prefix in ("B", self.inside) for prefix, _ in parsed])
         inside = np.array([prefix in (self.inside, "E") for prefix, _ in parsed])
         same = np.array([[a == b and a is not None for _, b in parsed] for _, a in parsed])
-        if self.scheme == "bio":  # I-x goes on from B-x or I-x; everything else may follow anything
+        if self.scheme == "bio":  # I-x follows B-x or I-x; all other tags may follow any tag
             return PairMasks(~inside, ~inside[None, :] | (same & begun[:, None]), np.ones(len(parsed), bool))
-        # B-x and I-x must go on with I-x or E-x of the same type; what is not begun is followed by what is not inside
+        # B-x and I-x are followed by I-x or E-x; other tags are followed by a tag that begins a chunk or is outside
         pairs = np.where(begun[:, None], inside[None, :] & same, ~inside[None, :])
         return PairMasks(~inside, pairs, ~begun)
 
@@ -159,23 +158,33 @@ class Chunks(Rule):
         if label == self.outside:
             return "", None
         if not isinstance(label, str):
-            raise ValueError(f"{self!r} needs labels of text such as 'B{self.separator}x', and one is {label!r}.")
+            raise ValueError(f"{self!r} needs labels of type str such as 'B{self.separator}x', but y has {label!r}.")
         if label in prefixes:  # chunks without types: B, I, O
             return label, ""
         prefix, separator, kind = label.partition(self.separator)
         if not separator or prefix not in prefixes:
             expected = ", ".join(f"'{p}{self.separator}...'" for p in prefixes)
             raise ValueError(
-                f"{self!r} needs labels {expected} or {self.outside!r}, and one is {label!r}; name the outside label "
-                "with outside=, or leave the rule out."
+                f"{self!r} needs labels {expected} or {self.outside!r}, but y has {label!r}; name the outside label "
+                "with outside=, or remove the rule."
             )
         return prefix, kind
 
 
 def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
-    """Valid chunks in BIO tags: ``I-x`` only behind ``B-x`` or ``I-x``, and not at the first node.
+    """Complete chunks in BIO tags.
 
-    The tags are found by the names of the labels: ``B-x``, ``I-x`` (or ``B`` and ``I`` alone) and ``outside``.
+    ``I-x`` occurs only after ``B-x`` or ``I-x``, and not at the first node. Tags are recognised by name: ``B-x``,
+    ``I-x`` (or ``B`` and ``I`` without a type) and ``outside``.
+
+    Parameters
+    ----------
+    outside : str, default="O"
+        Label of nodes outside of chunks.
+    separator : str, default="-"
+        Text between the prefix and the type.
+    inside : str, default="I"
+        Prefix of inner nodes.
 
     Examples
     --------
@@ -187,9 +196,16 @@ def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
 
 
 def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
-    """Valid chunks in BIOES tags: ``S-x`` alone, or ``B-x``, any number of ``I-x``, and ``E-x``.
+    """Complete chunks in BIOES tags: ``S-x``, or ``B-x``, ``I-x`` ..., ``E-x``.
 
-    With ``inside="M"`` the tags are those of BMES.
+    Parameters
+    ----------
+    outside : str, default="O"
+        Label of nodes outside of chunks.
+    separator : str, default="-"
+        Text between the prefix and the type.
+    inside : str, default="I"
+        Prefix of inner nodes; ``"M"`` for BMES tags.
 
     Examples
     --------
@@ -244,7 +260,13 @@ class EndsWith(LabelRule):
 
 
 def ends_with(*labels: Hashable) -> EndsWith:
-    """The last node has one of these labels."""
+    """The last node has one of these labels.
+
+    Examples
+    --------
+    >>> ends_with("stop")
+    ends_with('stop')
+    """
     return EndsWith(list(labels))
 
 
@@ -266,7 +288,7 @@ class Never(Rule):
 
 
 def never(*pairs: tuple[Hashable, Hashable]) -> Never:
-    """The second label of a pair never follows the first one at once.
+    """The second label of a pair never directly follows the first.
 
     Examples
     --------
@@ -276,9 +298,9 @@ def never(*pairs: tuple[Hashable, Hashable]) -> Never:
     return Never([tuple(pair) for pair in pairs])
 
 
-# ---- rules that remember ---------------------------------------------------------------------------------------------
+# ---- rules that need an automaton ------------------------------------------------------------------------------------
 
-MOST_ONCE = 12
+MAX_LABELS_ONCE = 12
 
 
 @dataclass(repr=False)
@@ -293,9 +315,9 @@ class AtMostOnce(LabelRule):
 
     def automaton(self, classes: NDArray) -> Automaton:
         once = np.flatnonzero(_chosen(self, self.labels, classes))
-        if len(once) > MOST_ONCE:
+        if len(once) > MAX_LABELS_ONCE:
             raise ValueError(
-                f"at_most_once has {len(once)} labels and would need {2 ** len(once)} states; {MOST_ONCE} at most."
+                f"at_most_once needs {2 ** len(once)} states for {len(once)} labels; give at most {MAX_LABELS_ONCE}."
             )
         L, m = len(classes), len(once)
         check_arcs((1 << m) * (m + 1 if self.runs else 1), L, repr(self))
@@ -305,15 +327,15 @@ class AtMostOnce(LabelRule):
         if not self.runs:
             arcs = np.where(used & bit, -1, used | bit)
             return Automaton(arcs.astype(np.int32), np.ones(1 << m, dtype=bool))
-        # a run counts once: the last label is remembered too, if it is one of them
-        last = np.concatenate([[-1], once])  # 0: none of them
+        # a run counts once: states also hold the last label, if it is one of these labels
+        last = np.concatenate([[-1], once])  # 0: another label
         place = np.zeros(L, dtype=np.int64)
         place[once] = np.arange(1, m + 1)
         arcs = np.where((used[:, None] & bit)[:, :, :] > 0, -1, (used[:, None] | bit) * (m + 1) + place)
         arcs = np.broadcast_to(arcs, (1 << m, m + 1, L)).copy()
         for k in range(1, m + 1):
-            some = (np.arange(1 << m) & bit[last[k]]) > 0
-            arcs[some, k, last[k]] = np.arange(1 << m)[some] * (m + 1) + k
+            has_label = np.flatnonzero(np.arange(1 << m) & bit[last[k]])
+            arcs[has_label, k, last[k]] = has_label * (m + 1) + k
         return trim(Automaton(arcs.reshape(-1, L).astype(np.int32), np.ones((1 << m) * (m + 1), dtype=bool)))
 
 
@@ -323,7 +345,7 @@ def at_most_once(*labels: Hashable, runs: bool = False) -> AtMostOnce:
     Parameters
     ----------
     *labels : hashable
-        Twelve at most: the automaton has two states for each combination of labels that were used.
+        At most 12 labels: the automaton has a state for every subset of them.
     runs : bool, default=False
         Neighbouring nodes with the same label count as one occurrence.
 
@@ -345,19 +367,19 @@ class Regex(Rule):
 
     def automaton(self, classes: NDArray) -> Automaton:
         if not isinstance(self.pattern, str):
-            raise ValueError(f"regex needs a pattern of text, got {self.pattern!r}.")
+            raise ValueError(f"regex needs a pattern of type str, got {self.pattern!r}.")
         return Pattern(self.pattern, classes).automaton()
 
 
 def regex(pattern: str) -> Regex:
-    """The labels of an example match a regular expression whose letters are labels.
+    """The labels of an example match a regular expression over labels.
 
     Parameters
     ----------
     pattern : str
-        Labels are separated by blanks: ``"(noun | verb)* stop"``. ``*``, ``+``, ``?``, ``{2}`` and ``{1,3}`` repeat,
-        ``.`` is any label, ``[a b]`` one of some, ``[^ a b]`` any other. A label that has one of the characters
-        ``( ) | * + ? . [ ] { }`` or a blank stands between single quotes.
+        Labels separated by blanks: ``"(noun | verb)* stop"``. ``*``, ``+``, ``?``, ``{2}`` and ``{1,3}`` repeat,
+        ``.`` is any label, ``[a b]`` one of these labels, ``[^ a b]`` any other label. Labels with one of the
+        characters ``( ) | * + ? . [ ] { }`` or a blank are written in single quotes.
 
     Examples
     --------
@@ -370,22 +392,22 @@ def regex(pattern: str) -> Regex:
 
 @dataclass(repr=False)
 class Durations(Rule):
-    """How long runs of equal labels are, see the option ``durations`` of `Chain`.
+    """Lengths of runs of equal labels; see the option ``durations`` of `Chain`.
 
     Parameters
     ----------
     limits : int or dict
-        The largest length of every run, or ``{label: (shortest, longest)}``, None for no limit.
+        Largest length of every run, or ``{label: (shortest, longest)}``, None for no limit.
     """
 
     limits: Any = None
     name = "durations"
 
     def automaton(self, classes: NDArray) -> Automaton:
-        """A state for the beginning, and states (label, length of the run so far, up to where it matters)."""
+        """Automaton with a start state, and states (label, length of the run so far)."""
         low, high = self._bounds(classes)
         L = len(classes)
-        depth = np.where(high > 0, high, low)  # beyond the shortest length an unlimited run looks the same
+        depth = np.where(high > 0, high, low)  # an unlimited run needs no states beyond the shortest length
         check_arcs(1 + sum(depth.tolist()), L, repr(self))
         first = 1 + np.concatenate([[0], np.cumsum(depth)])
         arcs = np.full((int(first[-1]), L), -1, dtype=np.int32)
@@ -400,7 +422,7 @@ class Durations(Rule):
         return trim(Automaton(arcs, accepting))
 
     def within(self, longest: int) -> Durations:
-        """The same limits for examples of at most ``longest`` nodes: what these cannot reach needs no states."""
+        """Equivalent limits for examples of at most ``longest`` nodes."""
         if _whole(self.limits):
             return Durations({}) if self.limits >= max(longest, 1) else self
         if not isinstance(self.limits, dict):
@@ -414,7 +436,7 @@ class Durations(Rule):
         )
 
     def _bounds(self, classes: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Shortest and longest run of every label, 0 for no limit."""
+        """Shortest and longest run of every label; 0 is no limit."""
         low, high = np.ones(len(classes), dtype=np.int64), np.zeros(len(classes), dtype=np.int64)
         if _whole(self.limits):
             if self.limits < 1:
@@ -432,7 +454,7 @@ class Durations(Rule):
 
     @staticmethod
     def _pair(label: Any, bounds: Any) -> tuple[int, int]:
-        """Shortest and longest run of a label, 0 for no limit."""
+        """Shortest and longest run of a label; 0 is no limit."""
         if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
             raise ValueError(f"durations[{label!r}] must be a pair (shortest, longest), got {bounds!r}.")
         shortest, longest = 1 if bounds[0] is None else bounds[0], 0 if bounds[1] is None else bounds[1]
@@ -448,14 +470,14 @@ def _whole(value: Any) -> bool:
 
 
 def _chosen(rule: Any, labels: Any, classes: NDArray) -> BoolArray:
-    """Which classes are among some labels."""
+    """Mask of the classes that are among these labels."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise ValueError(f"{rule.name} needs labels, got {labels!r}.")
     number = {label: k for k, label in enumerate(classes.tolist())}
     chosen = np.zeros(len(classes), dtype=bool)
     for label in labels:
         if not isinstance(label, Hashable) or label not in number:
-            raise ValueError(f"{rule!r} names {label!r}, which no node of y has; leave it out, or correct the label.")
+            raise ValueError(f"{rule!r} names {label!r}, which is not a label of y; remove or correct it.")
         chosen[number[label]] = True
     return chosen
 
@@ -480,7 +502,7 @@ ALL = (Chunks, StartsWith, EndsWith, Never, AtMostOnce, Regex, Durations)
 
 
 def as_rules(given: Any, name: str = "rules") -> list[Rule]:
-    """A list of rules from one rule, several, or None."""
+    """Return a list of rules from a rule, a list, or None."""
     if given is None:
         return []
     if isinstance(given, Rule):
@@ -491,12 +513,12 @@ def as_rules(given: Any, name: str = "rules") -> list[Rule]:
 
 
 def combine(rules: list[Rule], classes: NDArray) -> tuple[PairMasks, Automaton | None]:
-    """All rules together: masks of those about neighbours, and the automaton of the others, None if there are none."""
+    """Combine rules to masks, and to an automaton or None if all are pairwise."""
     masks, automaton = PairMasks.everything(len(classes)), None
     for rule in rules:
-        own = rule.masks(classes)
-        if own is not None:
-            masks = masks & own
+        rule_masks = rule.masks(classes)
+        if rule_masks is not None:
+            masks = masks & rule_masks
         else:
             automaton = intersect(anything(len(classes)) if automaton is None else automaton, rule.automaton(classes))
     return masks, automaton

@@ -1,4 +1,4 @@
-"""Trees and forests: nodes are joined by the edges that come with the examples."""
+"""Trees and forests, with edges from the examples."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Tree(LinearStructure):
-    """Trees and forests: nodes are joined by the edges that come with the examples.
+    """Trees and forests, with edges from the examples.
 
     The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over edges (s, t) of
-    ``transitions[y_s, y_t]``, with a matrix for every type of edge. Inference is exact.
+    ``transitions[y_s, y_t]``, with one matrix per edge type. Inference is exact.
 
     Parameters
     ----------
@@ -29,13 +29,13 @@ class Tree(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the roots and at the leaves.
     siblings : bool, default=False
-        Add weights for every pair of neighbouring children of a node given its label. Children stand in the order of
-        their numbers; edges are (parent, child).
+        Add weights for the labels of neighbouring children, given the label of their parent. Children are ordered by
+        node number; edges must be (parent, child).
     forbidden : list of (label, label) or None, default=None
-        Labels that a parent and its child cannot have together, neither in learning nor in prediction.
+        Pairs (label of the parent, label of the child) that cannot occur, in training and in prediction.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the examples of the fit. With
-        many features and labels seen pairs are few, and take less memory and time; ``coef_`` is sparse then.
+        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
+        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Tree(LinearStructure):
     joined = "tree"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """Trees with these examples: a forest, with a mask for forbidden pairs; siblings have their own recursion."""
+        """Bind examples: a `BoundHierarchy` with siblings, else a `BoundForest`."""
         layout = self.layout(examples, classes) if layout is None else layout
         forbidden = pair_codes(self.forbidden, classes)
         batch = self.batch_of(examples, classes, layout)
@@ -70,7 +70,7 @@ class Tree(LinearStructure):
         return hierarchy if layout.siblings else BoundForest(layout, batch, hierarchy.forbidden_matrix)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """What of a layout read from a file does not fit these options; empty if all does."""
+        """Error message for a layout that does not fit, or an empty string."""
         try:
             pair_codes(self.forbidden, classes)
         except ValueError as error:

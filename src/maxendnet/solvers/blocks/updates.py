@@ -116,6 +116,6 @@ def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner:
 def block_gaps(problem: Problem, state: BlockState, mu: FloatArray) -> FloatArray:
     """Return the hinge of every example at mu, and recompute the gaps of all blocks for the current ``state.C``."""
     hinge = np.zeros(problem.n_examples)
-    look = problem.structure.blocks.look(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
+    look = problem.structure.blocks.gap_evaluation(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
     problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
     return hinge

@@ -1,1 +1,1 @@
-"""Finite automata over labels: chains of higher order, rules and durations."""
+"""Finite automata over labels, for chains of higher order, rules and durations."""

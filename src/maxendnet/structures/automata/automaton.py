@@ -1,9 +1,8 @@
-"""Finite automata that read labels: what chains of higher order, rules and durations are made of.
+"""Deterministic finite automata over labels.
 
-A deterministic automaton has states, of which one is the first, and for a state and a label at most one arc to another
-state. It reads a labelling from left to right; the labelling exists if there is an arc for every label and the state at
-the end accepts. An arc fires n-grams, numbers of weights that are added to the score; so does a state at the end. Since
-labellings and paths correspond one to one, maxima and sums over labellings are those over paths.
+An automaton reads a labelling from left to right. The labelling is valid if there is an arc for every label and the
+last state is accepting. Arcs, and states at the end, fire n-grams: their weights are added to the score. Labellings and
+paths correspond one to one, so maxima and sums over labellings are maxima and sums over paths.
 """
 
 from __future__ import annotations
@@ -21,37 +20,37 @@ from maxendnet.utils.memory import check_memory
 
 IntArray = NDArray[np.int32]
 
-MOST_ARCS = 50_000_000
-"""Arcs up to which an automaton is built."""
+MAX_ARCS = 50_000_000
+"""Largest number of arcs of an automaton."""
 BYTES_PER_ARC, BYTES_PER_FIRED = 30, 12
-"""Memory while an automaton is built."""
+"""Memory for building an automaton."""
 
 
 def check_arcs(n_states: int, n_labels: int, what: str, n_fired: int = 0) -> None:
-    """Raise ``ValueError`` for an automaton that is too large, before it is built."""
+    """Raise ``ValueError`` if an automaton would be too large."""
     fired = BYTES_PER_FIRED * n_fired
     check_memory(
         BYTES_PER_ARC * n_states * n_labels + fired,
         f"{what}: the automaton of {n_states:,} states and {n_labels:,} labels is too large and",
         "use a lower order, ngrams='seen', shorter durations or fewer rules",
-        most=BYTES_PER_ARC * MOST_ARCS + fired,
+        most=BYTES_PER_ARC * MAX_ARCS + fired,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Automaton:
-    """States, arcs and what they fire, as flat arrays.
+    """States, arcs and fired n-grams, as flat arrays.
 
     Parameters
     ----------
     arcs : int32 ndarray of shape (n_states, n_labels)
-        The state to which a label leads, -1 where it cannot be read.
+        Next state for a state and a label, -1 if there is none.
     accepting : bool ndarray of shape (n_states,)
-        Whether a labelling may end there.
+        Whether a labelling may end in a state.
     start : int, default=0
     fired_offsets : int64 ndarray of shape (n_states * n_labels + n_states + 1,), optional
         Rows of ``fired``: arc (s, a) is row ``s * n_labels + a``, the end at state s row
-        ``n_states * n_labels + s``. None: nothing is fired.
+        ``n_states * n_labels + s``. None if no n-grams are fired.
     fired : int32 ndarray, optional
         Numbers of n-grams.
 
@@ -78,13 +77,13 @@ class Automaton:
 
     @property
     def rows_fired(self) -> tuple[NDArray[np.int64], IntArray]:
-        """Offsets and numbers of what is fired; empty rows where nothing is."""
+        """Offsets and numbers of the fired n-grams, for arcs and ends."""
         if self.fired_offsets is None or self.fired is None:
             return np.zeros(self.arcs.size + self.n_states + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return self.fired_offsets, self.fired
 
     def accepts(self, labels: object) -> bool:
-        """Whether one labelling, as numbers of labels, exists."""
+        """Whether a labelling, as numbers of labels, is valid."""
         state = self.start
         for label in np.asarray(labels, dtype=np.int64).tolist():
             state = int(self.arcs[state, label])
@@ -93,37 +92,36 @@ class Automaton:
         return bool(self.accepting[state])
 
     def walk(self, labels: NDArray, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Paths of many labellings, one behind the other.
+        """Return the paths of concatenated labellings.
 
         Returns
         -------
         before : int64 ndarray of shape (n_nodes,)
-            The state before each node, -1 behind an arc that is missing.
+            The state before each node, -1 after a missing arc.
         last : int64 ndarray of shape (n_examples,)
-            The state at the end.
+            The last state.
         """
         lengths = np.diff(offsets)
         before = np.full(int(offsets[-1] - offsets[0]), -1, dtype=np.int64)
         last = np.full(len(lengths), self.start, dtype=np.int64)
-        # -1 takes the last row, and is put right below
         order = np.argsort(-lengths, kind="stable")
         sorted_lengths = lengths[order]
         for t in range(int(lengths.max(initial=0))):
-            some = order[: int(np.searchsorted(-sorted_lengths, -t, side="left"))]
-            nodes = offsets[some] - offsets[0] + t
-            state = last[some]
+            active = order[: int(np.searchsorted(-sorted_lengths, -t, side="left"))]
+            nodes = offsets[active] - offsets[0] + t
+            state = last[active]
             before[nodes] = state
-            last[some] = np.where(state < 0, -1, self.arcs[state, labels[nodes]])
+            last[active] = np.where(state < 0, -1, self.arcs[state, labels[nodes]])
         return before, last
 
 
 def anything(n_labels: int) -> Automaton:
-    """The automaton with one state that reads all labellings."""
+    """Automaton with one state that accepts all labellings."""
     return Automaton(np.zeros((1, n_labels), dtype=np.int32), np.ones(1, dtype=bool))
 
 
 def intersect(first: Automaton, second: Automaton) -> Automaton:
-    """The automaton of the labellings that both read, trimmed; an arc fires what both fire.
+    """Trimmed product automaton; it fires the n-grams of both.
 
     Examples
     --------
@@ -135,7 +133,7 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
     """
     m, L = second.n_states, first.n_labels
     codes = frontier = np.array([first.start * m + second.start], dtype=np.int64)
-    recent = codes[:0]  # joined to the others now and then: there may be as many rounds as states
+    recent = codes[:0]  # merged into codes from time to time, because there may be as many rounds as states
     while len(frontier):
         targets = np.unique(_pair_arcs(first, second, frontier))
         frontier = np.setdiff1d(targets[targets >= 0], recent, assume_unique=True)
@@ -150,38 +148,39 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
     s, r = np.divmod(codes, m)
     accepting = first.accepting[s] & second.accepting[r]
     start = int(np.searchsorted(codes, first.start * m + second.start))
-    parts = []
-    for automaton, state in ((first, s), (second, r)):
-        offsets, fired = automaton.rows_fired
-        rows = (state[:, None] * L + np.arange(L)).ravel()
-        rows = np.concatenate([rows, automaton.arcs.size + state])
-        places, own = gather(offsets, rows)
-        parts.append((fired[places], np.diff(own)))
-    return trim(Automaton(arcs, accepting, start, *_side_by_side(parts)))
+    fired_rows = [_rows_fired(first, s), _rows_fired(second, r)]
+    return trim(Automaton(arcs, accepting, start, *_side_by_side(fired_rows)))
+
+
+def _rows_fired(automaton: Automaton, states: NDArray[np.int64]) -> tuple[IntArray, NDArray[np.int64]]:
+    """N-grams fired by the arcs and ends of these states, and row lengths."""
+    offsets, fired = automaton.rows_fired
+    arcs = (states[:, None] * automaton.n_labels + np.arange(automaton.n_labels)).ravel()
+    places, row_offsets = gather(offsets, np.concatenate([arcs, automaton.arcs.size + states]))
+    return fired[places], np.diff(row_offsets)
 
 
 def _pair_arcs(first: Automaton, second: Automaton, codes: NDArray[np.int64]) -> NDArray[np.int64]:
     s, r = np.divmod(codes, second.n_states)
-    one, other = first.arcs[s].astype(np.int64), second.arcs[r].astype(np.int64)
-    return np.where((one < 0) | (other < 0), -1, one * second.n_states + other)
+    targets, targets2 = first.arcs[s].astype(np.int64), second.arcs[r].astype(np.int64)
+    return np.where((targets < 0) | (targets2 < 0), -1, targets * second.n_states + targets2)
 
 
-def _side_by_side(parts: list[tuple[IntArray, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], IntArray]:
-    """Rows of several ragged arrays joined: row i of the result has the entries of row i of each."""
-    offsets = offsets_of(np.sum([lengths for _, lengths in parts], axis=0))
-    out = np.zeros(int(offsets[-1]), dtype=np.int32)
+def _side_by_side(arrays: list[tuple[IntArray, NDArray[np.int64]]]) -> tuple[NDArray[np.int64], IntArray]:
+    """Concatenate ragged arrays row by row."""
+    offsets = offsets_of(np.sum([lengths for _, lengths in arrays], axis=0))
+    joined = np.zeros(int(offsets[-1]), dtype=np.int32)
     begin = offsets[:-1].copy()
-    for values, lengths in parts:
-        own = offsets_of(lengths)
-        out[np.repeat(begin - own[:-1], lengths) + np.arange(len(values))] = values
+    for values, lengths in arrays:
+        joined[np.repeat(begin - offsets_of(lengths)[:-1], lengths) + np.arange(len(values))] = values
         begin += lengths
-    return offsets, out
+    return offsets, joined
 
 
 def trim(automaton: Automaton) -> Automaton:
-    """Without states that cannot be reached from the first one or cannot reach an accepting one.
+    """Remove states that are on no path from the start to an accepting state.
 
-    The first state stays, so that an automaton that reads nothing has a state too.
+    The start state stays, so that an automaton that accepts nothing has a state.
     """
     arcs, n = automaton.arcs, automaton.n_states
     source, label = np.nonzero(arcs >= 0)
@@ -200,49 +199,39 @@ def trim(automaton: Automaton) -> Automaton:
 
 
 def renumbered(automaton: Automaton, states: NDArray, useful: NDArray[np.bool_] | None = None) -> Automaton:
-    """The automaton with these states in this order; arcs to others, or to states that are not useful, are dropped."""
-    L = automaton.n_labels
+    """Select states, in this order, and drop arcs to other or useless states."""
     number = np.full(automaton.n_states, -1, dtype=np.int32)
     number[states] = np.arange(len(states), dtype=np.int32)
-    if useful is not None:
-        number_of_target = np.where(useful, number, -1).astype(np.int32)
-    else:
-        number_of_target = number
+    number_of_target = number if useful is None else np.where(useful, number, np.int32(-1))
     old = automaton.arcs[states]
     arcs = np.where(old < 0, np.int32(-1), number_of_target[old]).astype(np.int32)
-    offsets, fired = automaton.rows_fired
-    rows = (states[:, None] * L + np.arange(L)).ravel()
-    rows = np.concatenate([rows, automaton.arcs.size + states])
-    places, own = gather(offsets, rows)
-    values, lengths = fired[places], np.diff(own)
-    # arcs and ends that are not there fire nothing
-    there = np.concatenate([arcs.ravel() >= 0, automaton.accepting[states]])
-    kept = np.repeat(there, lengths)
+    values, lengths = _rows_fired(automaton, states)
+    exists = np.concatenate([arcs.ravel() >= 0, automaton.accepting[states]])
     return Automaton(
         np.ascontiguousarray(arcs),
         automaton.accepting[states],
         int(number[automaton.start]),
-        offsets_of(np.where(there, lengths, 0)),
-        np.ascontiguousarray(values[kept]),
+        offsets_of(np.where(exists, lengths, 0)),
+        np.ascontiguousarray(values[np.repeat(exists, lengths)]),
     )
 
 
 class Sweeps(NamedTuple):
-    """The states of an automaton in groups whose arcs lead to the same states, but for a few loose arcs.
+    """Groups of states with the same next states, up to a few loose arcs.
 
-    Recursions take a group at a time, with labels as vector lanes.
+    Recursions process a group at a time, with labels as vector lanes.
     """
 
     order: NDArray[np.int64]
     """(n_states,): states, group by group."""
     groups: NDArray[np.int64]
-    """(n_groups + 1,): group g has the places ``groups[g]:groups[g + 1]`` of ``order``."""
+    """(n_groups + 1,): group g is ``order[groups[g]:groups[g + 1]]``."""
     targets: IntArray
-    """(n_groups, n_labels): where the arcs of a group lead, -1 if no state of the group has such an arc."""
+    """(n_groups, n_labels): next states of a group, -1 if no state of the group has such an arc."""
 
 
 def sweeps_of(arcs: IntArray) -> Sweeps:
-    """Groups of states with the same arcs, but for an eighth of the labels at most.
+    """Group states with the same next states, up to an eighth of the labels.
 
     Examples
     --------
@@ -251,16 +240,16 @@ def sweeps_of(arcs: IntArray) -> Sweeps:
     """
     n_labels = arcs.shape[1]
     rows, first, inverse = np.unique(arcs, axis=0, return_index=True, return_inverse=True)
-    few = max(1, n_labels // 8)
+    max_loose = max(1, n_labels // 8)
     templates = np.full((len(rows), n_labels), -1, dtype=np.int32)
     n_templates, template_of = 0, np.zeros(len(rows), dtype=np.int64)
     for k in np.argsort(first, kind="stable").tolist():
         known, row = templates[:n_templates], rows[k]
         differ = ((known != row) & (known >= 0) & (row >= 0)).sum(axis=1)
-        # where one of the two has no arc they do not differ, but it is no reason to join them either
+        # a missing arc counts neither as a difference nor as an agreement
         same = ((known == row) & (row >= 0)).sum(axis=1)
-        best = int(np.argmax(np.where(differ <= few, same, -1))) if n_templates else -1
-        if best < 0 or differ[best] > few or (same[best] == 0 and np.any(row >= 0)):
+        best = int(np.argmax(np.where(differ <= max_loose, same, -1))) if n_templates else -1
+        if best < 0 or differ[best] > max_loose or (same[best] == 0 and np.any(row >= 0)):
             best = n_templates
             n_templates += 1
         template_of[k] = best

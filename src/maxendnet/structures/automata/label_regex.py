@@ -1,4 +1,4 @@
-"""Regular expressions whose letters are labels, as automata."""
+"""Regular expressions over labels, compiled to automata."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from numpy.typing import NDArray
 from maxendnet.structures.automata.automaton import Automaton, trim
 
 TOKEN = re.compile(r"\s+|'([^']*)'|([()|*+?.\[\]]|\[\^)|\{(\d+)(,?)(\d*)\}|([^\s()|*+?.\[\]{}']+)")
-MOST_STATES = 100_000
-MOST_WORK = 50_000_000
-"""Arcs and labels that are visited while an automaton is made: some seconds."""
+MAX_STATES = 100_000
+MAX_WORK = 50_000_000
+"""Arcs and labels that are visited to build an automaton: a few seconds."""
 
 
 class Pattern:
-    """A parsed pattern; `automaton` reads the labellings that match it from beginning to end.
+    """Parsed pattern; `automaton` accepts the labellings that match it completely.
 
-    Labels are separated by blanks. ``a b`` is a then b, ``a | b`` one of the two, ``( )`` a group, ``*``, ``+``, ``?``,
-    ``{2}``, ``{1,3}`` and ``{2,}`` repeat what is before them, ``.`` is any label, ``[a b]`` one of some labels and
-    ``[^ a b]`` any other. A label with one of these characters stands between single quotes.
+    Labels are separated by blanks. ``a b`` is a then b, ``a | b`` is a or b, ``( )`` is a group, ``*``, ``+``, ``?``,
+    ``{2}``, ``{1,3}`` and ``{2,}`` repeat the previous item, ``.`` is any label, ``[a b]`` is one of these labels and
+    ``[^ a b]`` any other label. Labels with one of these characters are written in single quotes.
 
     Parameters
     ----------
     pattern : str
     classes : ndarray of shape (n_labels,)
-        Labels are found by their text.
+        Matched by ``str(label)``.
 
     Examples
     --------
@@ -41,15 +41,15 @@ class Pattern:
         self.n_labels = len(classes)
         self.tokens = self._tokens()
         self.place = 0
-        # a nondeterministic automaton: arcs with a set of labels (None: without reading)
+        # a nondeterministic automaton: arcs with a set of labels, or None for an empty move
         self.arcs: list[list[tuple[Any, int]]] = []
         self.work = 0
         self.first, self.last = self._alternatives()
         if self.place < len(self.tokens):
-            self._fail(f"there is no bracket that {self.tokens[self.place][1]!r} closes")
+            self._fail(f"{self.tokens[self.place][1]!r} closes no bracket")
 
     def automaton(self) -> Automaton:
-        """The deterministic automaton, trimmed."""
+        """Build the deterministic automaton, trimmed."""
         start = self._closure(frozenset([self.first]))
         number, rows, waiting = {start: 0}, [], [start]
         while waiting:
@@ -57,13 +57,13 @@ class Pattern:
             self._count(self.n_labels * len(here))
             row = np.full(self.n_labels, -1, dtype=np.int32)
             for label in range(self.n_labels):
-                reached = {to for state in here for some, to in self.arcs[state] if some is not None and label in some}
+                reached = {to for state in here for labels, to in self.arcs[state] if labels and label in labels}
                 if not reached:
                     continue
                 target = self._closure(frozenset(reached))
                 if target not in number:
-                    if len(number) >= MOST_STATES:
-                        self._fail(f"its automaton has more than {MOST_STATES} states")
+                    if len(number) >= MAX_STATES:
+                        self._fail(f"its automaton has more than {MAX_STATES} states")
                     number[target] = len(number)
                     waiting.append(target)
                 row[label] = number[target]
@@ -72,13 +72,14 @@ class Pattern:
         return trim(Automaton(np.stack(rows), accepting))
 
     def _closure(self, states: frozenset[int]) -> frozenset[int]:
-        found, waiting = set(states), list(states)
+        """States that are reachable by empty moves."""
+        reached, waiting = set(states), list(states)
         while waiting:
-            for some, to in self.arcs[waiting.pop()]:
-                if some is None and to not in found:
-                    found.add(to)
+            for labels, to in self.arcs[waiting.pop()]:
+                if labels is None and to not in reached:
+                    reached.add(to)
                     waiting.append(to)
-        return frozenset(found)
+        return frozenset(reached)
 
     # ---- parsing ---------------------------------------------------------------------------------------------------
 
@@ -86,7 +87,7 @@ class Pattern:
         raise ValueError(f"the pattern {self.pattern!r} cannot be read: {why}; see maxendnet.rules.regex.")
 
     def _tokens(self) -> list[tuple[str, Any]]:
-        found: list[tuple[str, Any]] = []
+        tokens: list[tuple[str, Any]] = []
         place = 0
         text = self.pattern.replace("[^", " [ ^ ") if "'" not in self.pattern else self.pattern
         while place < len(text):
@@ -96,25 +97,25 @@ class Pattern:
             quoted, sign, low, comma, high, label = match.groups()
             place = match.end()
             if quoted is not None:
-                found.append(("label", quoted))
+                tokens.append(("label", quoted))
             elif sign is not None:
-                found.append(("sign", sign))
+                tokens.append(("sign", sign))
             elif low is not None:
-                found.append(("repeat", (int(low), (int(high) if high else None) if comma else int(low))))
+                tokens.append(("repeat", (int(low), (int(high) if high else None) if comma else int(low))))
             elif label is not None:
-                found.append(("label", label))
-        return found
+                tokens.append(("label", label))
+        return tokens
 
     def _peek(self) -> tuple[str, Any]:
         return self.tokens[self.place] if self.place < len(self.tokens) else ("end", "the end")
 
     def _count(self, work: int) -> None:
         self.work += work
-        if self.work > MOST_WORK:
+        if self.work > MAX_WORK:
             self._fail("its automaton is too large; repeat fewer labels")
 
     def _new(self) -> int:
-        if len(self.arcs) >= 10 * MOST_STATES:
+        if len(self.arcs) >= 10 * MAX_STATES:
             self._fail("its automaton is too large; repeat fewer labels")
         self.arcs.append([])
         return len(self.arcs) - 1
@@ -146,14 +147,14 @@ class Pattern:
             low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[value]
         elif kind == "repeat":
             low, high = value
-            if max(low, high or 0) > MOST_STATES:
-                self._fail(f"it repeats more than {MOST_STATES:,} times")
+            if max(low, high or 0) > MAX_STATES:
+                self._fail(f"it repeats more than {MAX_STATES:,} times")
             if high is not None and high < low:
                 self._fail(f"{{{low},{high}}} has a maximum below its minimum")
         else:
             return first, last
         copies = [(first, last)]
-        for _ in range(max(low, 1 if high is None else high) - 1):  # what is repeated is read once for every copy
+        for _ in range(max(low, 1 if high is None else high) - 1):  # parse the repeated item again for every copy
             self.place = begin
             copies.append(self._atom())
         self.place = after + 1
@@ -188,18 +189,16 @@ class Pattern:
                 labels.add(self._label(self._peek()[1]))
                 self.place += 1
             if self._peek() != ("sign", "]"):
-                self._fail("a bracket [ is not closed, or holds something that is no label")
+                self._fail("a bracket [ is not closed, or contains something other than labels")
             self.place += 1
-            return self._one(set(range(self.n_labels)) - labels if inverted else labels)
+            return self._labels(set(range(self.n_labels)) - labels if inverted else labels)
         if (kind, value) == ("sign", "."):
-            return self._one(set(range(self.n_labels)))
+            return self._labels(set(range(self.n_labels)))
         if kind == "label":
-            return self._one({self._label(value)})
-        return self._fail(
-            f"{value!r} has nothing before it that could be repeated" if kind != "end" else "it ends early"
-        )
+            return self._labels({self._label(value)})
+        return self._fail(f"{value!r} has no item before it" if kind != "end" else "it ends early")
 
-    def _one(self, labels: set[int]) -> tuple[int, int]:
+    def _labels(self, labels: set[int]) -> tuple[int, int]:
         first, last = self._new(), self._new()
         self._count(len(labels))
         self.arcs[first].append((frozenset(labels), last))
@@ -208,6 +207,6 @@ class Pattern:
     def _label(self, text: str) -> int:
         if text not in self.number:
             raise ValueError(
-                f"the pattern {self.pattern!r} names {text!r}, which is no label of y; correct the pattern."
+                f"the pattern {self.pattern!r} names {text!r}, which is not a label of y; correct the pattern."
             )
         return self.number[text]

@@ -1,4 +1,4 @@
-"""N-grams of labels, and the automata that fire them: of all n-grams up to an order, or of those that were seen."""
+"""N-grams of labels, and the automata that fire them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from maxendnet.utils.memory import check_memory
 FloatArray = NDArray[np.float64]
 
 START, END = "<start>", "<end>"
-"""How the symbols before the first and behind the last node are shown among labels."""
+"""Symbols before the first and after the last node, as shown to users."""
 BYTES_PER_SYMBOL = 24
-"""Memory for a symbol of an n-gram: twice in an array, in a tuple, and in the tuple of a prefix."""
+"""Memory per symbol of an n-gram: two arrays, a tuple, and the tuple of a prefix."""
 
 
 class SeenNGrams(NamedTuple):
-    """N-grams that have a weight, as rows of symbols: labels, then ``n_labels`` for the start, ``n_labels + 1`` for
-    the end."""
+    """N-grams with a weight, as rows of symbols.
+
+    Symbols are labels, ``n_labels`` for the start and ``n_labels + 1`` for the end of an example.
+    """
 
     offsets: NDArray[np.int64]
     """(n_ngrams + 1,)"""
@@ -37,10 +39,10 @@ class SeenNGrams(NamedTuple):
 def seen_ngrams(
     labels: NDArray, offsets: NDArray[np.int64], n_labels: int, order: int, ends: bool = False
 ) -> SeenNGrams:
-    """The n-grams of two to ``order + 1`` labels in some labellings, shorter ones first.
+    """Return the n-grams of 2 to ``order + 1`` labels, shorter ones first.
 
-    With ``ends`` also those of at least three symbols that begin before the first node or end behind the last one
-    (those of two symbols are features of nodes). A label of -1 is unknown, and in no n-gram.
+    With ``ends``, also n-grams of at least three symbols that include the start or the end of an example (shorter ones
+    are node features). A label of -1 is unknown, and in no n-gram.
 
     Examples
     --------
@@ -58,7 +60,7 @@ def seen_ngrams(
         labels = padded
     example = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     base, rows, n_symbols = n_labels + 2, [], 0
-    longest = int(np.diff(offsets).max(initial=0))  # no n-gram is longer
+    longest = int(np.diff(offsets).max(initial=0))
     for n in range(2, max(2, min(order + 1, longest)) + 1):
         places = np.arange(len(labels) - n + 1)
         places = places[example[places] == example[places + n - 1]]
@@ -77,28 +79,28 @@ def seen_ngrams(
             f"order {order}: the table of n-grams of at most {n} labels",
             "use a lower order",
         )
-    cuts = offsets_of(np.concatenate([np.full(len(some), some.shape[1]) for some in rows]))
-    return SeenNGrams(cuts, np.concatenate([some.ravel() for some in rows]).astype(np.int32))
+    cuts = offsets_of(np.concatenate([np.full(len(grams), grams.shape[1]) for grams in rows]))
+    return SeenNGrams(cuts, np.concatenate([grams.ravel() for grams in rows]).astype(np.int32))
 
 
 def ends_of(gram: Sequence[int], labels: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether an n-gram ends at a node, for all nodes.
+    """Whether an n-gram ends at each node, shape (n_nodes,).
 
     Examples
     --------
     >>> ends_of((0, 1), np.array([0, 1, 0, 1]), np.array([0, 3, 4])).tolist()
     [False, True, False, False]
     """
-    n, found = len(gram), np.zeros(len(labels), dtype=bool)
+    n, is_end = len(gram), np.zeros(len(labels), dtype=bool)
     if len(labels) >= n:
         last = np.arange(n - 1, len(labels))
-        found[last] = np.all([labels[last - n + 1 + k] == symbol for k, symbol in enumerate(gram)], axis=0)
-        found &= np.arange(len(labels)) - np.repeat(offsets[:-1], np.diff(offsets)) >= n - 1
-    return found
+        is_end[last] = np.all([labels[last - n + 1 + k] == symbol for k, symbol in enumerate(gram)], axis=0)
+        is_end &= np.arange(len(labels)) - np.repeat(offsets[:-1], np.diff(offsets)) >= n - 1
+    return is_end
 
 
 def n_long(n_labels: int, order: int, ends: bool) -> int:
-    """How many n-grams of three and more symbols there are; with ``ends``, those with a start or an end too.
+    """Number of possible n-grams of at least three symbols.
 
     Raises ``ValueError`` if their automaton would be too large.
     """
@@ -107,14 +109,14 @@ def n_long(n_labels: int, order: int, ends: bool) -> int:
 
 
 def _check_all(L: int, order: int) -> None:
-    """Refuse orders for which the automaton of all n-grams is too large."""
-    k = order if L == 1 else min(order, 99)  # powers of higher orders take long, and are too large by far
+    """Raise ``ValueError`` if the automaton of all n-grams is too large."""
+    k = order if L == 1 else min(order, 99)  # higher powers take long to compute, and are far too large
     n_states = k + 1 if L == 1 else (L ** (k + 1) - 1) // (L - 1)
     check_arcs(n_states, L, f"order {order} with all n-grams of {L} labels", n_fired=n_states * L * k)
 
 
 def _sizes(L: int, order: int, ends: bool) -> list[int]:
-    """Sizes of the blocks of weights of all long n-grams: labels alone, from the start, to the end, both."""
+    """Numbers of n-grams by length: plain, with start, with end, with both."""
     sizes = [L**n for n in range(3, order + 2)]
     if ends:
         sizes += [L ** (n - 1) for n in range(3, order + 2)] * 2 + [L ** (n - 2) for n in range(3, order + 2)]
@@ -122,11 +124,11 @@ def _sizes(L: int, order: int, ends: bool) -> list[int]:
 
 
 def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
-    """The automaton of order ``order`` that fires all n-grams of two to ``order + 1`` symbols.
+    """Automaton that fires all n-grams of 2 to ``order + 1`` symbols.
 
-    Weights are numbered by length: pairs of labels, triples, ..., in each the last label fastest; with ``ends`` then
-    those from the start, those to the end, and those of whole examples, of three and more symbols. States are the last
-    labels, up to ``order``; fewer at the beginning.
+    Weights are numbered by length: pairs of labels, triples, ..., with the last label fastest. With ``ends`` follow
+    n-grams with the start, with the end, and with both, of at least three symbols. A state is the last ``order``
+    labels; fewer at the start.
 
     Examples
     --------
@@ -141,7 +143,7 @@ def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
     n_states = int(first[-1])
     longer = range(3, k + 2)
     from_start, to_end, whole = (
-        ({n: cuts[1 + block * (k - 1) + n - 3] for n in longer} for block in (1, 2, 3)) if (ends) else ({}, {}, {})
+        ({n: cuts[1 + group * (k - 1) + n - 3] for n in longer} for group in (1, 2, 3)) if ends else ({}, {}, {})
     )
     inner = {2: 0} | {n: cuts[n - 2] for n in longer}
     label = np.arange(L)
@@ -156,19 +158,19 @@ def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
         ending = [to_end[n + 1] + code % L**n for n in range(2, m + 1)] if ends else []
         ending += [whole[m + 2] + code] if ends and 1 <= m < k else []
         end_fired.append(np.stack(ending, axis=-1) if ending else np.zeros((L**m, 0), dtype=np.int64))
-    blocks = [*(some.reshape(some.shape[0] * L, some.shape[2]) for some in arc_fired), *end_fired]
-    offsets = offsets_of(np.concatenate([np.full(len(some), some.shape[1]) for some in blocks]))
+    tables = [*(fired.reshape(fired.shape[0] * L, fired.shape[2]) for fired in arc_fired), *end_fired]
+    offsets = offsets_of(np.concatenate([np.full(len(table), table.shape[1]) for table in tables]))
     return Automaton(
         np.concatenate(arcs).astype(np.int32),
         np.ones(n_states, dtype=bool),
         0,
         offsets,
-        np.concatenate([some.ravel() for some in blocks]).astype(np.int32),
+        np.concatenate([table.ravel() for table in tables]).astype(np.int32),
     )
 
 
 def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
-    """The automaton that fires these n-grams, each where it ends (Aho & Corasick 1975).
+    """Automaton that fires each n-gram where it ends (Aho & Corasick 1975).
 
     States are the proper prefixes of n-grams. From state s a label b leads to the longest suffix of s b that is a
     state, and fires every n-gram that is a suffix of s b.
@@ -192,9 +194,9 @@ def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
     states = [(), *sorted(prefixes, key=lambda prefix: (len(prefix), prefix))]
     place = {state: k for k, state in enumerate(states)}
     check_arcs(len(states), L, what)
-    # rows of symbols, the two special ones included; a state takes over the row of its longest suffix, which is shorter
+    # columns are symbols, start and end included; a state copies the row of its longest suffix, which is shorter
     arcs = np.zeros((len(states), L + 2), dtype=np.int32)
-    fired: list[dict[int, tuple[int, ...]]] = []  # by symbol, where something is fired
+    fired: list[dict[int, tuple[int, ...]]] = []  # n-grams by symbol
     longer: dict[tuple[int, ...], set[int]] = {}
     for gram in (*number, *states[1:]):
         longer.setdefault(gram[:-1], set()).add(gram[-1])
@@ -215,12 +217,11 @@ def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
     offsets = offsets_of([len(row) for row in rows])
     numbers = np.fromiter((k for row in rows for k in row), dtype=np.int32, count=int(offsets[-1]))
     start = int(arcs[0, L])
-    found = Automaton(np.ascontiguousarray(arcs[:, :L]), np.ones(len(states), dtype=bool), start, offsets, numbers)
-    return trim(found)
+    return trim(Automaton(np.ascontiguousarray(arcs[:, :L]), np.ones(len(states), dtype=bool), start, offsets, numbers))
 
 
 class NGramWeights(Mapping[tuple[Any, ...], float]):
-    """Weights of n-grams by their labels; `START` and `END` stand for what is before and behind an example.
+    """Mapping from n-grams of labels, `START` and `END` to weights.
 
     Parameters
     ----------
@@ -232,8 +233,8 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
     Examples
     --------
     >>> table = SeenNGrams(np.array([0, 2, 5]), np.array([0, 1, 0, 1, 3], dtype=np.int32))
-    >>> found = NGramWeights(["a", "b", START, END], table, np.array([0.5, -1.0]))
-    >>> dict(found)
+    >>> weights = NGramWeights(["a", "b", START, END], table, np.array([0.5, -1.0]))
+    >>> dict(weights)
     {('a', 'b'): 0.5, ('a', 'b', '<end>'): -1.0}
     """
 
@@ -242,7 +243,7 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
         self._places: dict[tuple[Any, ...], int] | None = None
 
     def _table(self) -> dict[tuple[Any, ...], int]:
-        if self._places is None:  # made when it is asked for: there may be hundreds of thousands
+        if self._places is None:  # on first use: there may be hundreds of thousands
             self._places = {tuple(self.symbols[s] for s in gram): k for k, gram in enumerate(self.ngrams.tuples())}
         return self._places
 
@@ -260,18 +261,18 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
 
 
 def table_of_all(n_labels: int, order: int, ends: bool) -> SeenNGrams:
-    """All n-grams in the order of their weights in `all_ngrams`: pairs first."""
-    L, k, blocks = n_labels, order, []
+    """All n-grams in the order of their weights in `all_ngrams`."""
+    L, tables = n_labels, []
 
-    def block(n: int, before: list[int], after: list[int]) -> None:
+    def add(n: int, before: list[int], after: list[int]) -> None:
         grams = np.stack(np.meshgrid(*[np.arange(L)] * n, indexing="ij"), axis=-1).reshape(-1, n)
         sides = [np.broadcast_to(np.array(side, dtype=np.int64), (len(grams), len(side))) for side in (before, after)]
-        blocks.append(np.hstack([sides[0], grams, sides[1]]))
+        tables.append(np.hstack([sides[0], grams, sides[1]]))
 
-    for n in range(2, k + 2):
-        block(n, [], [])
+    for n in range(2, order + 2):
+        add(n, [], [])
     for before, after in (([L], []), ([], [L + 1]), ([L], [L + 1])) if ends else ():
-        for n in range(3, k + 2):
-            block(n - len(before) - len(after), before, after)
-    offsets = offsets_of(np.concatenate([np.full(len(some), some.shape[1]) for some in blocks]))
-    return SeenNGrams(offsets, np.concatenate([some.ravel() for some in blocks]).astype(np.int32))
+        for n in range(3, order + 2):
+            add(n - len(before) - len(after), before, after)
+    offsets = offsets_of(np.concatenate([np.full(len(table), table.shape[1]) for table in tables]))
+    return SeenNGrams(offsets, np.concatenate([table.ravel() for table in tables]).astype(np.int32))

@@ -1,4 +1,4 @@
-"""Checks of rules against examples: true labellings keep them, and every example has a labelling that does."""
+"""Checks of rules against examples."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ def check_truth(batch: Batch, examples: Examples, classes: NDArray, rules: list[
         t = int(wrong.min())
         where = place("y", examples.offsets, t, examples.flat)
         names, first = classes.tolist(), t in examples.offsets[:-1]
-        behind = "at the beginning" if first else f"behind {names[batch.y[t - 1]]!r}"
+        context = "at the beginning" if first else f"after {names[batch.y[t - 1]]!r}"
         raise ValueError(
-            f"{where} has the label {names[batch.y[t]]!r} {behind}, which breaks the rule {rule!r}"
-            f"{' at the end of the example' if t in open_end else ''}; correct the labels, or leave the rule out."
+            f"{where} has the label {names[batch.y[t]]!r} {context}, which breaks the rule {rule!r}"
+            f"{' at the end of the example' if t in open_end else ''}; correct the labels, or remove the rule."
         )
 
 
 def check_possible(
     automaton: Automaton, batch: Batch, examples: Examples, rules: list[Rule], nodes: NDArray[np.int64] | None = None
 ) -> None:
-    """Raise ``ValueError`` for the first example without a labelling that keeps the rules.
+    """Raise ``ValueError`` for the first example without a valid labelling.
 
-    Without allowed labels only the number of nodes matters. With them ``nodes`` says where, -1 for nowhere.
+    ``nodes`` has for every example the first node without a possible label, or -1. None if every label is allowed:
+    then only the lengths of examples matter.
     """
     if nodes is None:
         lengths = np.diff(batch.offsets)
@@ -51,13 +52,13 @@ def check_possible(
         shown = ", ".join(map(repr, rules))
         raise ValueError(
             f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: no labelling of the "
-            f"example up to there keeps the rules ({shown}) with the labels that are allowed; allow more labels, or "
-            "leave a rule out."
+            f"example up to this node agrees with the rules ({shown}) and the allowed labels; allow more labels, or "
+            "remove a rule."
         )
 
 
 def lengths_read(automaton: Automaton, longest: int) -> NDArray[np.bool_]:
-    """Whether there is a labelling of 0, 1, ..., ``longest`` nodes.
+    """Whether some labelling of 0, 1, ..., ``longest`` nodes is valid.
 
     Examples
     --------
@@ -65,18 +66,18 @@ def lengths_read(automaton: Automaton, longest: int) -> NDArray[np.bool_]:
     >>> lengths_read(pairs, 3).tolist()
     [True, False, True, False]
     """
-    found = np.zeros(longest + 1, dtype=bool)
+    is_read = np.zeros(longest + 1, dtype=bool)
     states = np.array([automaton.start])
-    known: dict[bytes, int] = {}
+    first_visit: dict[bytes, int] = {}
     for n in range(longest + 1):
-        found[n] = automaton.accepting[states].any()
+        is_read[n] = automaton.accepting[states].any()
         key = states.tobytes()
-        if key in known:  # from here on it repeats
-            period = n - known[key]
+        if key in first_visit:  # periodic from here
+            period = n - first_visit[key]
             for later in range(n, longest + 1):
-                found[later] = found[later - period]
+                is_read[later] = is_read[later - period]
             break
-        known[key] = n
+        first_visit[key] = n
         targets = np.unique(automaton.arcs[states])
         states = targets[targets >= 0]
-    return found
+    return is_read

@@ -1,1 +1,1 @@
-"""Structures with examples: recursions over labellings, and what solvers need of them."""
+"""Bound structures: structures with examples."""

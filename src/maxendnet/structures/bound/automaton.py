@@ -1,4 +1,4 @@
-"""Chains that an automaton reads, with examples: order k, rules that remember, durations."""
+"""Bound chains with an automaton: higher orders, rules and durations."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 class NGramMarginals(NamedTuple):
-    """A fractional labelling: the weight of every label at every node, and expected numbers of n-grams."""
+    """Fractional labelling: marginals of nodes, and expected numbers of n-grams."""
 
     node: FloatArray
     """(n_nodes, n_labels)"""
     grams: FloatArray | None = None
-    """(n_examples, n_grams): of the n-grams that have weights, pairs of labels first. None where they were not asked
-    for."""
+    """(n_examples, n_grams): n-grams with weights, pairs of labels first. None if not requested."""
     ending: FloatArray | None = None
-    """(n_nodes, n_ngrams): the weight of every n-gram of an `NGramTable` where it ends. None without such a table."""
+    """(n_nodes, n_ngrams): marginals of the n-grams of an `NGramTable` at their last node, if there is one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """An automaton with its states in the order of sweeps, as the kernels take it.
+    """Automaton with its states in the order of sweeps, for the kernels.
 
     Parameters
     ----------
     automaton : Automaton
     groups : ndarray of shape (n_groups + 1,)
     targets : ndarray of shape (n_groups, lanes)
-        See `maxendnet.structures.automata.automaton.Sweeps`; widened to whole vector registers with -1.
+        See `maxendnet.structures.automata.automaton.Sweeps`; padded with -1.
     n_grams : int
-        N-grams that have weights.
+        Number of n-grams with weights.
     """
 
     automaton: Automaton
@@ -58,7 +57,7 @@ class Reader:
 
     @classmethod
     def of(cls, automaton: Automaton, n_grams: int) -> Reader:
-        """A reader for an automaton."""
+        """Return the reader of an automaton."""
         sweeps = sweeps_of(automaton.arcs)
         ordered = renumbered(automaton, sweeps.order)
         number = np.empty(automaton.n_states, dtype=np.int32)
@@ -72,7 +71,7 @@ class Reader:
 
     @cached_property
     def kernel(self) -> _kernels.Automaton:
-        """The automaton as the kernels hold it."""
+        """The automaton as a kernel object."""
         a = self.automaton
         offsets, fired = a.rows_fired
         return _kernels.Automaton(
@@ -82,18 +81,18 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class BoundAutomaton(RecursiveStructure):
-    """Linear scores of nodes, and of the n-grams that an automaton fires while it reads the labels of an example.
+    """Chain with linear scores of nodes, and of n-grams that an automaton fires.
 
-    A labelling that the automaton does not accept does not exist. The recursions are exact. For every node they take a
-    time in proportion to the number of arcs, eight labels at a time. Maxima are searched in single precision where
-    that is safe, sums are in double precision.
+    Labellings that the automaton does not accept are invalid. Inference is exact. The time per node is proportional to
+    the number of arcs, vectorised over labels. Maxima are in single precision if the scores cannot overflow; sums are
+    in double precision.
 
     Parameters
     ----------
     layout : Layout
-        Weights of pairs of labels (``transitions``) and then ``ngrams`` are what the automaton fires.
+        The automaton fires ``transitions``, then ``ngrams``.
     batch : Batch
-        Nodes are not joined in it.
+        Without edges.
     reader : Reader
 
     Examples
@@ -111,17 +110,17 @@ class BoundAutomaton(RecursiveStructure):
     capabilities = Capabilities(
         blocks=True, linear_nodes=True, ngram_costs=True, unknown_labels=True, max_marginals=True, top=True,
         sample=True, cost_of_sums=10.0,
-    )  # fmt: skip  # a sum leaves out no state, and is in float64
+    )  # fmt: skip  # sums visit every state, in float64
 
     @cached_property
     def shape(self) -> _kernels.Shape:
         return kernel_shape(replace(self.layout, n_edge_types=0, n_edge_features=0))
 
-    # ---- weight vectors as the kernels read them -----------------------------------------------------------------
+    # ---- weights for the kernels ---------------------------------------------------------------------------------
 
     @property
     def grams(self) -> slice:
-        """The weights of n-grams in a weight vector."""
+        """Place of the n-grams in a weight vector."""
         return slice(self.layout.n_node_weights, self.layout.n_weights - self.layout.n_label_features)
 
     @property
@@ -135,7 +134,7 @@ class BoundAutomaton(RecursiveStructure):
         return padding.unpad(self.layout, slope, by_automaton=True)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Weights as the recursions read them: padded, then the scores of arcs. Cached for read-only weights."""
+        """Padded weights and scores of arcs, cached for read-only weights."""
 
         def compute() -> NDArray:
             kernel, size = self.reader.kernel, self.slope_size
@@ -154,7 +153,7 @@ class BoundAutomaton(RecursiveStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Best score of every example and a labelling that has it."""
+        """As `RecursiveStructure.maximum`, with costs of n-grams."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
             values, symbols = structure.maximum(w, table, backend)
@@ -164,11 +163,11 @@ class BoundAutomaton(RecursiveStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, NGramMarginals]:
-        """Log-partition of every example, and its gradient: marginals, with ``cliques`` expected numbers of n-grams."""
+        """As `RecursiveStructure.logsum`, with costs of n-grams."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
-            values, found = structure.logsum(w, table, cliques, backend)
-            return values, NGramMarginals(marked.by_label(found.node), found.grams, found.node @ marked.marks)
+            values, q = structure.logsum(w, table, cliques, backend)
+            return values, NGramMarginals(marked.by_label(q.node), q.grams, q.node @ marked.marks)
         return super().logsum(w, table, cliques, backend)
 
     def clique_tables(self) -> tuple[FloatArray]:
@@ -177,15 +176,15 @@ class BoundAutomaton(RecursiveStructure):
     def _with_marks(
         self, w: FloatArray, table: Table, joint: NGramTable
     ) -> tuple[MarkedLabels, BoundAutomaton, FloatArray, Table]:
-        """Marked labels, a structure of these, its weights, and its table, which has all scores of nodes."""
+        """Marked labels, their structure, its weights, and a table with all node scores."""
         reader = self.reader
-        what = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
+        key = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
 
-        def make() -> tuple[MarkedLabels, Reader]:
+        def compute() -> tuple[MarkedLabels, Reader]:
             marked = MarkedLabels.of(reader.automaton, joint.ngrams, reader.n_grams)
             return marked, Reader.of(marked.automaton, reader.n_grams)
 
-        marked, marked_reader = self.layout.cache.result(what, make)
+        marked, marked_reader = self.layout.cache.result(key, compute)
         layout = Layout(n_features=0, n_labels=len(marked.label), n_edge_types=0, n_ngrams=reader.n_grams)
         batch = marked.batch(self.batch)
         scores = of_cliques.node_scores(self.layout, self.batch, w) + table.at_nodes()
@@ -193,7 +192,10 @@ class BoundAutomaton(RecursiveStructure):
         return marked, BoundAutomaton(layout, batch, marked_reader), w[self.grams].copy(), Table(rows, batch.row)
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
-        """Of every example the first node that no labelling reaches, the last one if none may end there, or -1."""
+        """First node without a possible label, or -1, per example.
+
+        It is the last node if no labelling can end there.
+        """
         nodes, recursion = np.full(len(self.sample_weight), -1), self.without_weights
         self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
         return nodes
@@ -201,32 +203,32 @@ class BoundAutomaton(RecursiveStructure):
     # ---- features and scores -------------------------------------------------------------------------------------
 
     def _rows(self, examples: NDArray[np.int64], labels: IntArray) -> tuple[sparse.csr_array, NDArray[np.bool_]]:
-        """Features of labellings, one behind the other, as sparse rows; and which of them exist."""
+        """Features of concatenated labellings, and whether each is valid."""
         automaton, layout = self.reader.automaton, self.layout
         _, cuts = gather(self.offsets, examples)
         before, last = automaton.walk(labels, cuts)
-        some = np.diff(cuts) > 0
-        there = ~some | ((last >= 0) & automaton.accepting[last])
-        arcs = np.concatenate([before * automaton.n_labels + labels, automaton.arcs.size + last[some]])
-        owner = np.concatenate([np.repeat(np.arange(len(examples)), np.diff(cuts)), np.flatnonzero(some)])
-        kept = there[owner]
+        nonempty = np.diff(cuts) > 0
+        valid = ~nonempty | ((last >= 0) & automaton.accepting[last])
+        arcs = np.concatenate([before * automaton.n_labels + labels, automaton.arcs.size + last[nonempty]])
+        owner = np.concatenate([np.repeat(np.arange(len(examples)), np.diff(cuts)), np.flatnonzero(nonempty)])
+        of_valid = valid[owner]
         offsets, fired = automaton.rows_fired
-        places, lengths = gather(offsets, arcs[kept])
+        places, lengths = gather(offsets, arcs[of_valid])
         shape = (len(examples), layout.n_weights)
         columns = fired[places].astype(np.int64) + self.grams.start
-        entries = (np.ones(len(columns)), (np.repeat(owner[kept], np.diff(lengths)), columns))
+        entries = (np.ones(len(columns)), (np.repeat(owner[of_valid], np.diff(lengths)), columns))
         grams = sparse.csr_array(entries, shape=shape)
-        return of_cliques.labelling_rows(layout, self.batch, examples, labels) + grams, there
+        return of_cliques.labelling_rows(layout, self.batch, examples, labels) + grams, valid
 
     def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
         return self._rows(examples, labels)[0]
 
     def score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Score of a labelling or fractional labelling, for every example; -inf where the labelling does not exist."""
+        """Return the score of every example; -inf for invalid labellings."""
         if not isinstance(q, np.ndarray):
             return self.marginal_score(w, q)
-        rows, exists = self._rows(np.arange(len(self.sample_weight)), q)
-        return np.where(exists, rows @ w, -np.inf)
+        rows, valid = self._rows(np.arange(len(self.sample_weight)), q)
+        return np.where(valid, rows @ w, -np.inf)
 
     def marginal_score(self, w: FloatArray, q: NGramMarginals) -> FloatArray:
         assert q.grams is not None, "the score of marginals needs expected n-grams: logsum(..., cliques=True)"
@@ -243,9 +245,9 @@ class BoundAutomaton(RecursiveStructure):
     # ---- sums over examples -------------------------------------------------------------------------------------
 
     def curvature(self) -> FloatArray:
-        """About the diagonal of the Hessian of the weighted log losses at ``w = 0``.
+        """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        For n-grams, which are rare, the variance of their number is about the expected number.
+        N-grams are rare, so the variance of their number is about its expectation.
         """
         layout = self.layout
         plain = uniform_curvature(replace(layout, n_edge_types=0, n_ngrams=0, ngrams=None), self.batch)
@@ -254,10 +256,10 @@ class BoundAutomaton(RecursiveStructure):
         n = layout.n_node_weights
         return np.concatenate([plain[:n], np.maximum(expected, 0.0), plain[n:]])
 
-    # ---- how the work is shared out ------------------------------------------------------------------------------
+    # ---- ranges of examples --------------------------------------------------------------------------------------
 
     @cached_property
     def work_per_node(self) -> float:
-        """Multiplications for one node, about."""
+        """Approximate number of multiplications per node."""
         n_nodes = max(1, len(self.batch.parent))
         return self.n_labels * (2 * self.reader.automaton.n_states + len(self.batch.indices) / n_nodes)

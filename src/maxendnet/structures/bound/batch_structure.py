@@ -1,4 +1,4 @@
-"""What bound structures on a `Batch` have in common: views of its arrays, features of labellings, shares of work."""
+"""Bound structures on a `Batch`: arrays, features and ranges of work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
-    """The sizes of a layout as the kernels take them."""
+    """Sizes of a layout, for the kernels."""
     sizes = (
         layout.n_features,
         layout.n_labels,
@@ -40,18 +40,18 @@ Self = TypeVar("Self", bound="BatchStructure")
 
 @dataclass(frozen=True, eq=False)
 class BatchStructure(BoundStructure):
-    """A layout of weights and a batch; no structure by itself, for it has no recursion."""
+    """Base class: a layout of weights and a batch, without inference."""
 
     layout: Layout
     batch: Batch
 
     def __getstate__(self) -> dict[str, Any]:
-        # what kernels hold cannot be pickled, and caches are made anew
+        # without kernel objects, which cannot be pickled, and without caches
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def mapped(self) -> bool:  # type: ignore[override]
-        """Whether the features are in files."""
+        """Whether features are memory-mapped."""
         return is_mapped(self.batch.data)
 
     @property
@@ -68,12 +68,12 @@ class BatchStructure(BoundStructure):
 
     @property
     def row(self) -> IntArray:
-        """Row of every node in tables of costs: its label set, or its label if all are known."""
+        """Row of every node in tables of costs: its label set, or its label."""
         return self.batch.row
 
     @cached_property
     def label_sets(self) -> LabelSets:
-        """The label sets of nodes, for each of these rows."""
+        """Label sets: the possible true labels for each row."""
         return known(self.n_labels) if self.batch.label_sets is None else self.batch.label_sets
 
     @property
@@ -82,24 +82,24 @@ class BatchStructure(BoundStructure):
 
     @cached_property
     def shape(self) -> _kernels.Shape:
-        """The sizes as the kernels take them."""
+        """Sizes, for the kernels."""
         return self.layout.cache.result("shape", lambda: kernel_shape(self.layout))
 
     def take(self: Self, first: int, last: int) -> Self:
-        """Examples [first, last) as a bound structure of their own."""
+        """Return examples [first, last) as a bound structure."""
         return replace(self, batch=self.batch.take(first, last))
 
     @cached_property
     def within_truth(self) -> Any:
-        """The same examples, of which a node may have only labels that may be its true one."""
+        """The same examples, with only possible true labels allowed."""
         return replace(self, batch=self.batch.within(self.label_sets))
 
     def completed(self: Self, labels: IntArray) -> Self:
-        """The same examples with these labels taken for the true ones."""
+        """Return the same examples with these labels as the target."""
         return replace(self, batch=self.batch.completed(self.label_sets, labels))
 
     def with_pseudo_labels(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
-        """The same examples with other weights, in which the labels of these nodes are known to be what they are."""
+        """Return the same examples with known labels of these nodes and new weights."""
         label_sets = self.label_sets
         sets = np.concatenate([label_sets.sets, np.eye(self.n_labels, dtype=np.uint8)])
         label = np.concatenate([label_sets.label, np.arange(self.n_labels, dtype=np.int32)])
@@ -114,58 +114,64 @@ class BatchStructure(BoundStructure):
     # ---- features and scores -------------------------------------------------------------------------------------
 
     def labelling_rows(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Features of labellings, concatenated, of these examples: sparse rows of shape (n_rows, n_weights)."""
+        """Features of the concatenated labellings of these examples.
+
+        Returns a sparse array of shape (len(examples), n_weights).
+        """
         return of_cliques.labelling_rows(self.layout, self.batch, examples, labels)
 
     def marginal_score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Score of a fractional labelling, for every example."""
+        """Return the score of every example, for a fractional labelling."""
         return of_cliques.marginal_score(self.layout, self.batch, w, q)
 
     def marginal_features(self, q: Any, weight: FloatArray) -> FloatArray:
-        """Features of a fractional labelling, summed over examples times ``weight``."""
+        """Return the features of a fractional labelling, times ``weight`` of examples."""
         return of_cliques.marginal_features(self.layout, self.batch, q, weight)
 
     def score(self, w: FloatArray, q: Any) -> FloatArray:
-        """Score of a labelling or fractional labelling, for every example."""
+        """Return the score of every example, for a labelling or fractional labelling."""
         if isinstance(q, np.ndarray):
             return self.labelling_rows(np.arange(len(self.sample_weight)), q) @ w
         return self.marginal_score(w, q)
 
     def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Features of a labelling or fractional labelling, summed over examples times ``weight``."""
+        """Return the features of a (fractional) labelling, times ``weight`` of examples."""
         weight = np.ones(len(self.sample_weight)) if weight is None else weight
         if isinstance(q, np.ndarray):
             return self.labelling_rows(np.arange(len(weight)), q).T @ weight
         return self.marginal_features(q, weight)
 
     def differences(self, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-        """Features of the truth minus those of other labellings, as sparse rows."""
+        """Return features of the truth minus those of labellings, as sparse rows."""
         truth = self.y[gather(self.offsets, examples)[0]]
         rows = sparse.csr_array(self.labelling_rows(examples, truth) - self.labelling_rows(examples, labels))
         rows.eliminate_zeros()
         return rows
 
     def curvature(self) -> FloatArray:
-        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all labellings are equally likely.
+        """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        Labels that are not allowed are counted as the others, and edges that share a node as if they did not.
+        It ignores allowed labels, and correlations of edges that share a node.
         """
         return uniform_curvature(self.layout, self.batch)
 
-    # ---- how the work is shared out ------------------------------------------------------------------------------
+    # ---- ranges of examples --------------------------------------------------------------------------------------
 
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
-        """Examples in shards, and those in ranges of about ten milliseconds, between which Ctrl-C is heard."""
+        """Return shards of examples as lists of ranges of about ten milliseconds.
+
+        Interrupts (Ctrl-C) are handled between ranges.
+        """
         nodes = int(max(1, 5e7 / (self.work_per_node * slow)))
         return cut(self.offsets, max(1, min(n_shards, len(self.sample_weight))), nodes)
 
-    def one_after_the_other(self) -> list[Range]:
-        """All examples in ranges, for one thread."""
-        return [part for shard in self.ranges(1) for part in shard]
+    def serial_ranges(self) -> list[Range]:
+        """Return all examples as ranges for one thread."""
+        return [examples for shard in self.ranges(1) for examples in shard]
 
     def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
-        """Call ``function(first, last)`` on ranges that together are all examples, on the threads of the backend."""
-        # nothing is summed, so that shards are only there for the threads: few where there is little to do
+        """Call ``function(first, last)`` for ranges of all examples, in parallel."""
+        # results are not summed: the number of shards depends only on the work
         n_nodes = len(self.batch.parent)
         if n_nodes <= 64 and len(self.sample_weight):
             return function(0, len(self.sample_weight))

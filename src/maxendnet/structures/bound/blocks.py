@@ -1,4 +1,4 @@
-"""Block updates of the dual: steps from example to example, for all structures with kernels."""
+"""Block updates of the dual, one example at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from maxendnet import _kernels
 from maxendnet.structures.weights.layout import FloatArray
 
 KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
-"""A prior as the kernels take it: kind, two scalars, and arrays of variances and means where weights differ."""
+"""A prior for the kernels: kind, two scalars, and arrays of variances and means if weights differ."""
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Block updates for `BlockFrankWolfe`. The block of an example is its labellings with dual weight.
+    """Block updates for `BlockFrankWolfe`.
 
-    Weights, eta and costs are in the layouts of the kernels, see `KernelStructure`.
+    The block of an example is its labellings with dual weight. Weights, eta and costs are in the layouts of the
+    kernels, see `KernelStructure`.
     """
 
     structure: Any
@@ -36,7 +37,7 @@ class Blocks:
         return self.structure.pad(w)
 
     def unpad(self, padded: FloatArray) -> FloatArray:
-        """Undo `pad`."""
+        """Remove the padding of `pad`."""
         return self.structure.unpad(padded)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
@@ -47,7 +48,7 @@ class Blocks:
         self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
         picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
     ) -> float:  # fmt: skip
-        """Update the blocks of ``picks`` in place, with ``weights``, ``eta``, ``sets`` and ``gaps``.
+        """Update the blocks ``picks``, and all arrays, in place.
 
         Returns the change of the dual costs.
         """
@@ -56,15 +57,15 @@ class Blocks:
         recursion = s.recursion_of(weights)
         return _kernels.block_frank_wolfe(s.batch, recursion, *prior, C, eta, rows, rows64, picks, inner, sets, gaps)
 
-    def look(
+    def gap_evaluation(
         self, w: FloatArray, cost: FloatArray, C: float, sets: _kernels.ActiveSets, hinges: FloatArray,
         gaps: FloatArray,
     ) -> Callable[[int, int], None]:  # fmt: skip
-        """Function that fills in hinges and gaps of examples [first, last), at the weights ``w``."""
+        """Return a function that computes hinges and gaps of examples [first, last)."""
         s = self.structure
         recursion, rows = s.recursion(w), s.pad_rows(cost)
         return lambda a, b: _kernels.block_gaps(s.batch, recursion, rows, C, a, b, sets, hinges, gaps)
 
     def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
-        """Add up eta of active sets."""
+        """Add eta of the active sets of examples [first, last)."""
         _kernels.active_features(self.structure.batch, self.structure.without_weights, sets, first, last, eta)

@@ -1,4 +1,4 @@
-"""What bound structures may offer beyond the methods that all of them have."""
+"""Capabilities: optional methods of bound structures."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Declared by every bound structure as its attribute ``capabilities``; solvers refer to the fields in `requires`.
+    """Optional methods of a bound structure, declared in its ``capabilities``.
+
+    Solvers refer to these fields in `requires`.
 
     Attributes
     ----------
     blocks : bool
         ``blocks``: updates of one example at a time, for `BlockFrankWolfe` and `ProximalPoint`.
     forest : bool
-        Labels are a Markov random field on a forest: at most two neighbouring labels are scored together.
+        Labels are a pairwise Markov random field on a forest.
     pairwise : bool
-        A forest in which any two labels may be neighbours: the kernels of `PotentialAscent`, sampled Hessians and
-        products with Hessians.
+        A forest without forbidden pairs, for `PotentialAscent`, sampled Hessians and products with Hessians.
     edge_features : bool
         Edges have features with weights.
     linear_nodes : bool
-        Nodes have the features of ``batch`` and the weights ``layout.segments(w).node``.
+        Nodes have the features of ``batch``, and the weights ``layout.segments(w).node``.
     relaxed : bool
-        ``excess`` gives upper bounds that labellings need not attain.
+        ``excess`` returns upper bounds, which labellings may not attain.
     edge_costs : bool
-        ``edge_labels`` and ``edge_offsets``: costs of the two labels of an edge, see `EdgeTable`.
+        ``edge_labels`` and ``edge_offsets``: costs of edges, see `EdgeTable`.
     ngram_costs : bool
-        Costs of several labels in a row, see `NGramTable`.
+        Costs of n-grams, see `NGramTable`.
     unknown_labels : bool
-        ``within_truth``, ``completed`` and ``with_pseudo_labels``: labels that are known in part.
+        ``within_truth``, ``completed`` and ``with_pseudo_labels``: unknown labels and label sets.
     proofs : bool
-        ``prove`` and ``search``: whether a prediction is known to be the best.
+        ``prove`` and ``search``: proofs that predictions are optimal.
     max_marginals, top, sample : bool
         The methods of these names, for predictions.
     cost_of_sums : float

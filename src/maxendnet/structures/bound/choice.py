@@ -1,4 +1,4 @@
-"""Nodes that compete, with examples: at most one node of an example has another label than all the others."""
+"""Bound choices: at most one node of an example has a label other than the rest."""
 
 from __future__ import annotations
 
@@ -21,31 +21,30 @@ from maxendnet.structures.weights.layout import FloatArray
 
 
 class Gains(NamedTuple):
-    """Scores of all labellings of all examples: that of the rest alone, and what choices add to it."""
+    """Scores of all labellings: the score without a choice, and gains of choices."""
 
     of_rest: FloatArray
-    """(n_examples,): score of the labelling in which every node has the label of the rest."""
+    """(n_examples,): score of the labelling without a choice."""
     of_none: FloatArray
-    """(n_examples,): 0, or -inf where some node must be chosen."""
+    """(n_examples,): 0, or -inf if a node must be chosen."""
     of_choice: FloatArray
-    """(n_nodes, n_labels): what it adds to choose a node for a label; -inf if not allowed, and for the rest."""
+    """(n_nodes, n_labels): gain of choosing a node for a label; -inf if not allowed, and for the rest."""
 
 
 class Aggregate(NamedTuple):
-    """A maximum over the labellings of every example, hard or soft, above that without a choice; and its gradient."""
+    """Maximum or log-partition of gains, for every example, and its gradient."""
 
     values: FloatArray
     shares: FloatArray
-    """(n_nodes, n_labels): of each choice; 0 for the rest."""
+    """(n_nodes, n_labels): derivative for each choice; 0 for the rest."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundChoice(KernelStructure):
     """At most one node of an example has a label other than ``rest``; see `Choice`.
 
-    Inference is exact and easy: an example has one labelling for every allowed pair of a node and a label, and the one
-    without a choice. Of the solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint`
-    by it.
+    Inference is exact and cheap: an example has one labelling per allowed pair of a node and a label, and one without a
+    choice. Of the solvers with kernels, only `BlockFrankWolfe` and `ProximalPoint` support it.
 
     Parameters
     ----------
@@ -53,9 +52,9 @@ class BoundChoice(KernelStructure):
         Without edges.
     batch : Batch
     rest : int, default=0
-        The label of all nodes but the chosen one, as a number.
+        Number of the rest label.
     must_choose : uint8 ndarray of shape (n_examples,) or (0,)
-        1 where some node must be chosen; empty: nowhere.
+        1 if a node must be chosen; empty if no example needs a choice.
 
     Examples
     --------
@@ -63,7 +62,7 @@ class BoundChoice(KernelStructure):
     >>> from maxendnet.structures import Choice
     >>> examples = Examples.build([[[1.0], [3.0], [2.0]], [[-1.0]]], [["rest", "best", "rest"], ["rest"]])
     >>> choice = Choice().bind(examples, np.array(["rest", "best"]))
-    >>> choice.decode(np.array([0.0, 1.0])).tolist()  # the largest; and none that is below 0
+    >>> choice.decode(np.array([0.0, 1.0])).tolist()  # the largest positive value is chosen
     [0, 1, 0, 0]
     """
 
@@ -82,7 +81,7 @@ class BoundChoice(KernelStructure):
     # ---- aggregates over all labellings -------------------------------------------------------------------------
 
     def gains(self, w: FloatArray, table: Table | None = None, backend: Threads | None = None) -> Gains:
-        """Scores of all labellings."""
+        """Return the scores of all labellings."""
         weights, scores = self.for_search(w), np.zeros((len(self.batch.parent), self.n_labels))
         self.for_each_range(backend, lambda a, b: _kernels.node_scores(self.batch, self.shape, weights, a, b, scores))
         if table is not None:
@@ -97,27 +96,27 @@ class BoundChoice(KernelStructure):
 
     @cached_property
     def within_truth(self) -> BoundChoice:
-        """The same examples, of which a node may have only labels that may be its true one."""
+        """The same examples, with only possible true labels allowed."""
         batch = self.batch.within(self.label_sets)
         allowed = batch.allowed.copy()
         chosen = np.flatnonzero(allowed[:, self.rest] == 0)
         owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
         must = np.zeros(len(self.sample_weight), dtype=np.uint8)
         must[owner[chosen]] = 1
-        others = must[owner].astype(bool)  # where one node must be chosen no other can be
-        others[chosen] = False
-        allowed[others] = 0
+        not_chosen = must[owner].astype(bool)  # if a node must be chosen, no other node can be
+        not_chosen[chosen] = False
+        allowed[not_chosen] = 0
         allowed[:, self.rest] = 1
         return replace(self, batch=batch._replace(allowed=allowed), must_choose=must)
 
     def take(self, first: int, last: int) -> BoundChoice:
-        """Examples [first, last) as a bound structure of their own."""
+        """Return examples [first, last) as a bound structure."""
         return replace(self, batch=self.batch.take(first, last), must_choose=self.must_choose[first:last])
 
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Best score of every example and a labelling that has it."""
+        """Return the best score of every example, and a labelling that attains it."""
         of_rest, of_none, gains = self.gains(w, table, backend)
         best, shares = largest(gains, of_none, self.batch)
         labels = np.full(len(gains), self.rest, dtype=np.int32)
@@ -126,7 +125,7 @@ class BoundChoice(KernelStructure):
         return of_rest + best, labels
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
-        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
+        """Return the best score with label a at node t, shape (n_nodes, n_labels)."""
         of_rest, of_none, gains = self.gains(w, backend=backend)
         best, shares = largest(gains, of_none, self.batch)
         chosen = shares.max(axis=1, initial=0.0) > 0
@@ -139,37 +138,37 @@ class BoundChoice(KernelStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
-        """Log-partition of every example, and its gradient: the marginals."""
+        """Return the log-partition of every example, and the marginals."""
         of_rest, of_none, gains = self.gains(w, table, backend)
-        values, shares = softly_largest(gains, of_none, self.batch)
+        values, shares = log_partition(gains, of_none, self.batch)
         shares[:, self.rest] = 1.0 - shares.sum(axis=1)
         return of_rest + values, Marginals(shares, np.zeros((*shares.shape, self.n_labels)) if cliques else None)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
-        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+        """Sample labellings from p(y|x), shape (n_draws, n_nodes)."""
         _, of_none, gains = self.gains(w, backend=backend)
-        shares = softly_largest(gains, of_none, self.batch)[1]
+        shares = log_partition(gains, of_none, self.batch)[1]
         uniforms = rng.random((n_draws, len(self.sample_weight)))
         labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
             place = np.searchsorted(np.cumsum(shares[begin:end]), uniforms[:, i], side="right")
-            draws = np.flatnonzero(place < (end - begin) * self.n_labels)  # beyond all choices: none
+            draws = np.flatnonzero(place < (end - begin) * self.n_labels)  # beyond all choices: no choice
             node, label = np.divmod(place[draws], self.n_labels)
             labels[draws, begin + node] = label
         return labels
 
     def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
-        """The k best labellings, best first."""
+        """Return the k best labellings, best first."""
         of_rest, of_none, gains = self.gains(w, backend=backend)
         values, labels = np.full((len(of_rest), k), -np.inf), np.full((k, len(gains)), -1, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
-            every = np.append(gains[begin:end].ravel(), of_none[i])
-            for rank, place in enumerate(np.argsort(-every, kind="stable")[:k]):
-                if not every[place] > -np.inf:
+            options = np.append(gains[begin:end].ravel(), of_none[i])
+            for rank, place in enumerate(np.argsort(-options, kind="stable")[:k]):
+                if not options[place] > -np.inf:
                     break
-                values[i, rank] = of_rest[i] + every[place]
+                values[i, rank] = of_rest[i] + options[place]
                 labels[rank, begin:end] = self.rest
-                if place < len(every) - 1:
+                if place < len(options) - 1:
                     node, label = divmod(int(place), self.n_labels)
                     labels[rank, begin + node] = label
         return values, labels
@@ -179,14 +178,13 @@ class BoundChoice(KernelStructure):
     def excess(
         self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
     ) -> Excess:
-        """As `BoundStructure.excess`: both maxima are taken of gains, so that large scores of the rest
-        cancel."""
+        """As `BoundStructure.excess`; large scores of the rest cancel in gains."""
         batch, (_, of_none, gains) = self.batch, self.gains(w, table)
         truth, chosen = np.zeros(len(gains)), np.flatnonzero(batch.y != self.rest)
         truth[chosen] = gains[chosen, batch.y[chosen]]
-        overall: Callable[..., Aggregate] = largest if aggregate == "maximum" else softly_largest
-        values, shares = overall(gains, of_none, batch)
-        # the truth is among all labellings: what is below is rounding
+        aggregate_gains: Callable[..., Aggregate] = largest if aggregate == "maximum" else log_partition
+        values, shares = aggregate_gains(gains, of_none, batch)
+        # negative only by rounding: the truth is a labelling
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
         if not options.gradient:
@@ -204,13 +202,13 @@ class BoundChoice(KernelStructure):
 
     def _add_features(self, batch: Batch, shares: FloatArray) -> FloatArray:
         slope = np.zeros(self.slope_size)
-        each(lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.one_after_the_other())
+        each(lambda a, b: _kernels.add_features(batch, self.shape, shares, a, b, slope), self.serial_ranges())
         return slope
 
     def curvature(self) -> FloatArray:
-        """Diagonal of the Hessian of the weighted log losses at ``w = 0``, where all choices are equally likely.
+        """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        Nodes of an example that share a feature are counted as if they did not: it serves as a scale of the weights.
+        It ignores correlations of nodes that share a feature.
         """
         batch, sizes = self.batch, np.diff(self.offsets)
         allowed = batch.allowed.astype(float) if batch.allowed.size else np.ones((len(batch.parent), self.n_labels))
@@ -230,21 +228,21 @@ class BoundChoice(KernelStructure):
 
 
 def largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
-    """The largest gain of every example, or that of no choice; the first of several that are equal."""
-    some = np.diff(batch.offsets) > 0
-    owner = np.repeat(np.arange(len(some)), np.diff(batch.offsets))
+    """Largest gain of every example, no choice included; ties go to the first."""
+    nonempty = np.diff(batch.offsets) > 0
+    owner = np.repeat(np.arange(len(nonempty)), np.diff(batch.offsets))
     values, shares = of_none.copy(), np.zeros_like(gains)
     of_node = gains.max(axis=1)
-    if some.any():
-        values[some] = np.maximum(np.maximum.reduceat(of_node, batch.offsets[:-1][some]), of_none[some])
-    there = np.flatnonzero((of_node == values[owner]) & (of_node > of_none[owner]))
-    node = there[np.unique(owner[there], return_index=True)[1]]
+    if nonempty.any():
+        values[nonempty] = np.maximum(np.maximum.reduceat(of_node, batch.offsets[:-1][nonempty]), of_none[nonempty])
+    best = np.flatnonzero((of_node == values[owner]) & (of_node > of_none[owner]))
+    node = best[np.unique(owner[best], return_index=True)[1]]
     shares[node, gains[node].argmax(axis=1)] = 1.0
     return Aggregate(values, shares)
 
 
-def softly_largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
-    """``log(exp(gain of none) + sum exp(gain))`` of every example."""
+def log_partition(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
+    """``log(exp(of_none) + sum exp(gains))`` of every example."""
     highest, _ = largest(gains, of_none, batch)
     sizes = np.diff(batch.offsets)
     shares = np.exp(gains - np.repeat(highest, sizes)[:, None])

@@ -1,4 +1,4 @@
-"""Curvature of the log loss where all labels are equally likely, as a scale of the weights."""
+"""Curvature of the log loss at zero weights, as a scale of the weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODES_AT_ONCE = 1 << 18
 
 
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
-    """Diagonal of the Hessian of the log losses where all labels of a clique are equally likely."""
+    """Diagonal Hessian of the log losses with uniform marginals of cliques."""
     L = layout.n_labels
     u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
     node, kinds = np.zeros(layout.n_features), np.zeros(max(1, layout.n_edge_types))
@@ -22,9 +22,9 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     for first in range(0, len(u), NODES_AT_ONCE):  # for memory-mapped data even one float per node is too much
         nodes = slice(first, first + NODES_AT_ONCE)
         lengths = np.diff(batch.indptr[first : first + NODES_AT_ONCE + 1])
-        some = slice(int(batch.indptr[first]), int(batch.indptr[first]) + int(lengths.sum()))
-        entries = np.repeat(u[nodes], lengths) * batch.data[some] ** 2
-        node += np.bincount(batch.indices[some], entries, minlength=layout.n_features)
+        entries = slice(int(batch.indptr[first]), int(batch.indptr[first]) + int(lengths.sum()))
+        squares = np.repeat(u[nodes], lengths) * batch.data[entries] ** 2
+        node += np.bincount(batch.indices[entries], squares, minlength=layout.n_features)
         joined = batch.parent[nodes] >= 0
         kinds += np.bincount(batch.edge_type[nodes][joined], u[nodes][joined], minlength=len(kinds))
         edge += u[nodes][joined] @ batch.edge_features[nodes][joined] ** 2

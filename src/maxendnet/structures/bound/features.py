@@ -1,4 +1,4 @@
-"""Features of labellings and of marginals on forests and hierarchies, and the scores that are adjoint to them."""
+"""Features and scores of labellings and of marginals, on forests and hierarchies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.structures.weights.layout import FloatArray, Layout, Segments
 
 
 def left_neighbours(batch: Batch) -> NDArray[np.int64]:
-    """Of every node the child of the same parent that comes before it, -1 for the first child and for a root.
+    """Left sibling of every node, -1 for first children and roots.
 
     Examples
     --------
@@ -25,19 +25,19 @@ def left_neighbours(batch: Batch) -> NDArray[np.int64]:
     >>> left_neighbours(encode(tree, ["a"], "tree")).tolist()
     [-1, -1, 1, -1]
     """
-    found = np.full(len(batch.parent), -1)
+    left = np.full(len(batch.parent), -1)
     by_parent = np.argsort(batch.parent, kind="stable")
     same = np.flatnonzero(np.diff(batch.parent[by_parent]) == 0)
     same = same[batch.parent[by_parent[same]] >= 0]
-    found[by_parent[same + 1]] = by_parent[same]
-    return found
+    left[by_parent[same + 1]] = by_parent[same]
+    return left
 
 
-# ---- labellings: a few features each ---------------------------------------------------------------------------------
+# ---- features of labellings, as sparse rows --------------------------------------------------------------------------
 
 
 class _Nodes(NamedTuple):
-    """Nodes of some examples, which may repeat; ``parent`` and ``left`` are places among them, or -1."""
+    """Nodes of examples, which may repeat; ``parent`` and ``left`` are places or -1."""
 
     node: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -56,49 +56,52 @@ def _nodes_of(layout: Layout, batch: Batch, examples: NDArray[np.int64]) -> _Nod
 
 
 def labelling_rows(layout: Layout, batch: Batch, examples: NDArray[np.int64], labels: IntArray) -> sparse.csr_array:
-    """``f(x_i, y)`` for several labellings, one behind the other: sparse rows of shape (n_rows, n_weights)."""
+    """Features ``f(x_i, y)`` of concatenated labellings, shape (n_rows, n_weights)."""
     nodes = _nodes_of(layout, batch, examples)
-    rows, columns, values = _entries(layout, batch, nodes, labels)
+    node_entries = _node_entries(layout, batch, nodes.node, nodes.row, labels)
+    joint_entries = _joint_entries(layout, batch, nodes, np.flatnonzero(nodes.parent >= 0), labels)
+    rows, columns, values = (np.concatenate(pair) for pair in zip(node_entries, joint_entries))
     return sparse.csr_array((values, (rows, columns)), shape=(len(examples), layout.n_weights))
 
 
 def changes(
     layout: Layout, batch: Batch, before: IntArray, after: IntArray
 ) -> tuple[sparse.csr_array, NDArray[np.int64]]:
-    """``f(x, after) - f(x, before)`` of two labellings of all examples, in parts that do not touch.
+    """Differences ``f(x, after) - f(x, before)``, by connected component.
 
-    A part is a set of nodes whose labels differ and that hang together. With each goes what joins it to the nodes
-    around it, whose labels are the same in both.
+    A component is a connected set of nodes whose labels differ. Its row includes the edges to nodes around it, whose
+    labels are the same in both labellings.
 
     Returns
     -------
-    rows : csr_array of shape (n_parts, n_weights)
+    rows : csr_array of shape (n_components, n_weights)
         Columns are in increasing order.
-    examples : ndarray of shape (n_parts,)
+    examples : ndarray of shape (n_components,)
     """
     differ = before != after
     nodes = _nodes_of(layout, batch, np.arange(len(batch.offsets) - 1))
     above = np.where(nodes.parent >= 0, nodes.parent, nodes.node)
-    own, child = np.flatnonzero(differ), np.flatnonzero((nodes.parent >= 0) & (differ | differ[above]))
-    first, part = np.unique(_tops(np.where(differ & differ[above], above, nodes.node))[own], return_inverse=True)
-    part_of = np.zeros(len(differ), dtype=np.int64)
-    part_of[own] = part
-    joins = nodes._replace(row=np.where(differ, part_of, part_of[above]))
+    changed, child = np.flatnonzero(differ), np.flatnonzero((nodes.parent >= 0) & (differ | differ[above]))
+    tops = _tops(np.where(differ & differ[above], above, nodes.node))[changed]
+    first, component = np.unique(tops, return_inverse=True)
+    component_of = np.zeros(len(differ), dtype=np.int64)
+    component_of[changed] = component
+    joins = nodes._replace(row=np.where(differ, component_of, component_of[above]))
     entries = []
     for labels, sign in ((after, 1.0), (before, -1.0)):
         for rows, columns, values in (
-            _node_entries(layout, batch, own, part, labels[own]),
+            _node_entries(layout, batch, changed, component, labels[changed]),
             _joint_entries(layout, batch, joins, child, labels),
         ):
             entries.append((rows, columns, sign * values))
-    rows, columns, values = (np.concatenate(some) for some in zip(*entries))
-    result = sparse.csr_array((values, (rows, columns)), shape=(len(first), layout.n_weights))
-    result.sum_duplicates()
-    return result, nodes.row[first]
+    rows, columns, values = (np.concatenate(arrays) for arrays in zip(*entries))
+    differences = sparse.csr_array((values, (rows, columns)), shape=(len(first), layout.n_weights))
+    differences.sum_duplicates()
+    return differences, nodes.row[first]
 
 
 def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the path ends that goes on from each node to the one above, until a node is above itself.
+    """Root of every node, by following ``above`` until a node is above itself.
 
     Examples
     --------
@@ -112,20 +115,13 @@ def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
         above = further
 
 
-def _entries(layout: Layout, batch: Batch, nodes: _Nodes, labels: IntArray):
-    """Rows, columns and values of the features of labellings."""
-    own = _node_entries(layout, batch, nodes.node, nodes.row, labels)
-    joint = _joint_entries(layout, batch, nodes, np.flatnonzero(nodes.parent >= 0), labels)
-    return tuple(np.concatenate(pair) for pair in zip(own, joint))
-
-
 def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, labels: IntArray):
-    """Those of some nodes with a label each."""
+    """Rows, columns and values of the features of nodes."""
     entries, offsets = gather(batch.indptr, node)
     owner = np.repeat(np.arange(len(node)), np.diff(offsets))
     places = layout.node_places(batch.indices[entries], labels[owner])
-    known = slice(None) if layout.seen is None else places >= 0
-    rows, columns, values = [row[owner][known]], [places[known]], [batch.data[entries][known]]
+    weighted = slice(None) if layout.seen is None else places >= 0
+    rows, columns, values = [row[owner][weighted]], [places[weighted]], [batch.data[entries][weighted]]
     for j in range(layout.n_label_features):
         rows.append(row)
         columns.append(np.full(len(row), layout.n_weights - layout.n_label_features + j))
@@ -134,7 +130,7 @@ def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, lab
 
 
 def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, labels: IntArray):
-    """Those of some nodes, at these places, together with their parents and left neighbours."""
+    """Rows, columns and values of the edges and siblings of these child nodes."""
     L, start, row = layout.n_labels, layout.n_node_weights, nodes.row[child]
     rows, columns, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     if layout.n_matrices:
@@ -147,30 +143,30 @@ def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, 
         columns.append(start + (layout.n_edge_types + f) * L * L + cell)
         values.append(batch.edge_features[nodes.node[child], f])
     if layout.siblings:
-        beside = nodes.left[child] >= 0
-        right = child[beside]
+        has_left = nodes.left[child] >= 0
+        right = child[has_left]
         triple = (labels[nodes.parent[right]].astype(np.int64) * L + labels[nodes.left[right]]) * L + labels[right]
         kind = batch.edge_type[nodes.node[right]].astype(np.int64)
-        rows.append(row[beside])
+        rows.append(row[has_left])
         columns.append(start + layout.n_matrices * L * L + kind * L**3 + triple)
         values.append(np.ones(len(right)))
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
 def _cells(layout: Layout, batch: Batch, child, above, below) -> NDArray[np.int64]:
-    """Places of pairs (label of the parent, label of the child) in a matrix, whose row is the user's first node."""
+    """Places of pairs of labels in a matrix, whose row is the user's first node."""
     flipped = batch.flipped[child].astype(bool)
     first, second = np.where(flipped, below, above), np.where(flipped, above, below)
     return first.astype(np.int64) * layout.n_labels + second
 
 
-# ---- marginals: all features of a node -------------------------------------------------------------------------------
+# ---- features and scores of marginals --------------------------------------------------------------------------------
 
 
 def features_of(
     layout: Layout, batch: Batch, node: FloatArray, matrices: FloatArray, siblings: FloatArray | None = None
 ) -> FloatArray:
-    """``sum_y alpha(y) f(x, y)`` over all examples, from the marginals of alpha.
+    """Features ``sum_y alpha(y) f(x, y)`` over all examples, from marginals.
 
     Parameters
     ----------
@@ -178,9 +174,9 @@ def features_of(
     batch : Batch
     node : ndarray of shape (n_nodes, n_labels)
     matrices : ndarray of shape (n_matrices, n_labels, n_labels)
-        Marginals of edges summed for every matrix of weights.
+        Marginals of edges, summed for every matrix of weights.
     siblings : ndarray of shape (n_edge_types, n_labels, n_labels, n_labels), optional
-        Those of neighbouring children, summed by the type of edge.
+        Marginals of siblings, summed by edge type.
 
     Returns
     -------
@@ -205,29 +201,29 @@ def marginal_features(layout: Layout, batch: Batch, q: Marginals, weight: FloatA
     of_node = np.repeat(weight, np.diff(batch.offsets))
     matrices = np.zeros((layout.n_matrices, layout.n_labels, layout.n_labels))
     if layout.n_matrices:
-        assert q.edge is not None, "features of marginals need those of edges: logsum(..., cliques=True)"
+        assert q.edge is not None, "features of marginals need marginals of edges: logsum(..., cliques=True)"
         edge = of_node[:, None, None] * q.edge
         np.add.at(matrices, batch.edge_type, edge)
         matrices[layout.n_edge_types :] = np.einsum("tf,tab->fab", batch.edge_features, edge)
     siblings = None
     if layout.siblings:
-        assert q.siblings is not None, "features of marginals need those of siblings: logsum(..., cliques=True)"
+        assert q.siblings is not None, "features of marginals need marginals of siblings: logsum(..., cliques=True)"
         siblings = np.zeros((layout.n_edge_types, *q.siblings.shape[1:]))
         np.add.at(siblings, batch.edge_type, of_node[:, None, None, None] * q.siblings)
     return features_of(layout, batch, of_node[:, None] * q.node, matrices, siblings)
 
 
 def node_scores(layout: Layout, batch: Batch, w: FloatArray) -> FloatArray:
-    """Score of every label at every node by itself, shape (n_nodes, n_labels)."""
+    """Scores of labels at nodes without edges, shape (n_nodes, n_labels)."""
     shape = (len(batch.parent), layout.n_features)
     scores = _dense(sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape) @ layout.node_rows(w))
     return scores + batch.label_features @ layout.segments(w).label_features if layout.n_label_features else scores
 
 
 def marginal_score(layout: Layout, batch: Batch, w: FloatArray, q: Marginals) -> FloatArray:
-    """Score of marginals, for every example: scores of cliques times their weights."""
+    """Score of marginals, for every example."""
     segments, scores = layout.segments(w), node_scores(layout, batch, w)
-    # what is not allowed has weight 0, and a score of any size
+    # labels that are not allowed have marginal 0, and may have any score
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
     if layout.n_matrices and q.edge is not None:
         of_edge = segments.transitions[batch.edge_type] + np.einsum("tf,fab->tab", batch.edge_features, segments.edge)

@@ -1,4 +1,4 @@
-"""Forests with examples: exact recursions over the labellings of chains, trees and isolated nodes."""
+"""Bound forests: exact inference on chains, trees and independent nodes."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from maxendnet.structures.weights import padding
 from maxendnet.structures.weights.layout import FloatArray, Layout
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
+"""Modes of sum-product: scaled probabilities, logarithms, scaled probabilities with checks (sum_product.hpp)."""
 WIDEST_IF_CAREFUL = 100.0
-"""Range of edge scores up to which sums with forbidden pairs use scaled probabilities (sum_product.hpp)."""
+"""Largest range of edge scores for mode `CAREFUL`."""
 LONGEST_IN_SINGLE = 8192
-"""Nodes of an example up to which marginals in float32 are right to about 1e-6; at 100,000 nodes it would be 2e-4."""
+"""Largest example for float32 marginals: their error is about 1e-6 (at 100,000 nodes about 2e-4)."""
 
 
 ENTRIES_AT_ONCE = 1 << 22
-"""Entries of features in files that are transposed at a time: some 70 MB."""
+"""Entries of memory-mapped features that are transposed at a time: about 70 MB."""
 
 
 class Groups(NamedTuple):
-    """Groups of whole examples, hundreds of nodes each: the unit in which gradients are gathered."""
+    """Groups of examples with hundreds of nodes, the unit of gradient accumulation."""
 
     ranges: list[Range]
-    """Ranges of examples, each of whole groups."""
+    """Ranges of examples, each a number of groups."""
     transposed: _kernels.Groups
 
 
 @dataclass(frozen=True, eq=False)
 class BoundForest(RecursiveStructure):
-    """Linear scores on forests, and exact recursions over all their labellings.
+    """Forest with examples: linear scores and exact inference.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . label_weights``
     and over edges ``(s, t)`` of ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``.
@@ -52,7 +53,7 @@ class BoundForest(RecursiveStructure):
     layout : Layout
     batch : Batch
     forbidden_matrix : uint8 ndarray of shape (n_labels, n_labels) or None, default=None
-        1 where a pair of labels cannot occur along an edge; row: the label of the user's first node.
+        1 for pairs of labels that cannot occur at an edge; row: the user's first node.
 
     Examples
     --------
@@ -85,7 +86,7 @@ class BoundForest(RecursiveStructure):
         return _kernels.forest(self.shape, self.for_search(w, dtype), self.sum_mode(w) if sums else SCALED)
 
     def sum_mode(self, w: FloatArray, centred: bool = False) -> int:
-        """How sums in double precision are kept from underflow."""
+        """Mode of sum-product in double precision."""
         if self.forbidden_matrix is None:
             return sum_mode(self.layout, self.batch, w, np.float64, centred)
         spread = edge_range(self.layout, self.batch, w)
@@ -96,7 +97,7 @@ class BoundForest(RecursiveStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """As `RecursiveStructure.maximum`; a table may have costs of edges."""
+        """As `RecursiveStructure.maximum`, with costs of edges."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.maximum(w, table._replace(joint=None), backend)
@@ -105,7 +106,7 @@ class BoundForest(RecursiveStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
-        """As `RecursiveStructure.logsum`; a table may have costs of edges."""
+        """As `RecursiveStructure.logsum`, with costs of edges."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.logsum(w, table._replace(joint=None), cliques, backend)
@@ -115,34 +116,36 @@ class BoundForest(RecursiveStructure):
         return (np.zeros((len(self.batch.parent), self.n_labels, self.n_labels)),)
 
     def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
-        """Of the edge that joins a node to its parent: whether there is one, and the labels of its first and second
-        node, as the user wrote it; those of the node itself where there is none."""
+        """Labels at the edge of each node to its parent.
+
+        Returns whether the edge exists, and the labels of the user's first and second node.
+        """
         joined, flipped = self.batch.parent >= 0, self.batch.flipped.astype(bool)
         above = np.where(joined, labels[self.batch.parent], labels)
         return joined, np.where(flipped, labels, above), np.where(flipped, above, labels)
 
     def _with_edge_table(self, w: FloatArray, edges: EdgeTable) -> tuple[BoundForest, FloatArray]:
-        """The same scores plus those of the table: its rows are the weights of features that say which row an edge has.
+        """Add a table of edges to the scores, as weights of indicator features.
 
-        Every edge then has a matrix of its own, which takes time in proportion to the square of the number of labels.
+        Every edge then has its own matrix, which takes time proportional to the squared number of labels.
         """
         n_rows = len(edges.rows) - 1
-        which = (edges.row[:, None] == np.arange(1, n_rows + 1)).astype(np.float64)
-        batch = self.batch._replace(edge_features=np.hstack([self.batch.edge_features, which]))
+        indicators = (edges.row[:, None] == np.arange(1, n_rows + 1)).astype(np.float64)
+        batch = self.batch._replace(edge_features=np.hstack([self.batch.edge_features, indicators]))
         layout = replace(self.layout, n_edge_features=self.layout.n_edge_features + n_rows)
         segments = self.layout.segments(w)
         edge = np.concatenate([segments.edge, edges.rows[1:]])
         return replace(self, layout=layout, batch=batch), layout.join(segments._replace(edge=edge))
 
     def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
-        """The k best labellings, best first.
+        """Return the k best labellings, best first.
 
         Returns
         -------
         values : ndarray of shape (n_examples, k)
-            ``-inf`` where an example has fewer than k labellings.
+            ``-inf`` if an example has fewer than k labellings.
         labels : ndarray of shape (k, n_nodes)
-            -1 there.
+            -1 for missing labellings.
         """
         recursion, values = self.recursion(w), np.zeros((len(self.sample_weight), k))
         labels = np.zeros((k, len(self.batch.parent)), dtype=np.int32)
@@ -178,31 +181,35 @@ class BoundForest(RecursiveStructure):
 
     @cached_property
     def steps(self) -> int:
-        """With forbidden pairs, for a chain: after how many nodes any label can follow any other, 0 if not known.
+        """Number of steps after which any label can follow any other, or 0.
 
-        Labels may be limited at first and last nodes only. It bounds how far a label can fall behind.
+        Only for chains with forbidden pairs, and allowed labels at first and last nodes. It bounds the differences of
+        scores in sum-product.
         """
         if self.forbidden_matrix is None or self.layout.n_edge_features:
             return 0
         inner = np.ones(len(self.batch.parent), dtype=bool)
-        some = np.diff(self.offsets) > 0
-        inner[self.offsets[:-1][some]] = inner[self.offsets[1:][some] - 1] = False
+        nonempty = np.diff(self.offsets) > 0
+        inner[self.offsets[:-1][nonempty]] = inner[self.offsets[1:][nonempty] - 1] = False
         if self.batch.allowed.size and not self.batch.allowed[inner].all():
             return 0
-        may = reached = self.forbidden_matrix == 0
+        permitted = reached = self.forbidden_matrix == 0
         for n in range(1, 5):
             if reached.all():
                 return n
-            reached = (reached.astype(np.int64) @ may) > 0
+            reached = (reached.astype(np.int64) @ permitted) > 0
         return 0
 
     @cached_property
     def groups(self) -> Groups:
-        """Groups of about 512 nodes (their marginals fit the second cache), with their features transposed."""
+        """Groups of about 512 nodes, with transposed features.
+
+        The marginals of a group fit into the level 2 cache.
+        """
         return self._transposed(self.batch, self._borders())
 
     def _borders(self) -> NDArray[np.int64]:
-        """The first example of every group, and the number of examples."""
+        """First example of every group, and the number of examples."""
         n_groups = max(1, int(self.offsets[-1]) // 512)
         cuts = [r for shard in cut(self.offsets, n_groups, 1 << 60) for r in shard]
         return np.array([first for first, _ in cuts] + [len(self.sample_weight)], dtype=np.int64)
@@ -216,52 +223,50 @@ class BoundForest(RecursiveStructure):
         return Groups(ranges, _kernels.Groups(examples, node_offsets, *arrays))
 
     def grouped(self, batch: Batch) -> Iterator[tuple[int, int, Batch, Groups]]:
-        """All groups, with the batch and the range of examples that they are of.
+        """Yield (first, last, batch, groups) for ranges of examples.
 
-        Transposed features are as large as the features themselves. Those of examples in files are made anew for some
-        groups at a time, and not kept; the groups are the same.
+        Transposed features are as large as the features. For memory-mapped features they are computed for a few groups
+        at a time and not cached; the groups are the same.
         """
         if not is_mapped(batch.data):
             yield 0, len(self.sample_weight), batch, self.groups
             return
         borders = self._borders()
         entries = batch.indptr[batch.offsets[borders]]
-        wanted = np.arange(ENTRIES_AT_ONCE, entries[-1], ENTRIES_AT_ONCE)
-        cuts = np.unique([0, *np.searchsorted(entries, wanted).tolist(), len(borders) - 1])
+        limits = np.arange(ENTRIES_AT_ONCE, entries[-1], ENTRIES_AT_ONCE)
+        cuts = np.unique([0, *np.searchsorted(entries, limits).tolist(), len(borders) - 1])
         for begin, end in pairwise(cuts.tolist()):
             first, last = int(borders[begin]), int(borders[end])
-            some = batch.take(first, last)
-            yield first, last, some, self._transposed(some, borders[begin : end + 1] - first)
+            taken = batch.take(first, last)
+            yield first, last, taken, self._transposed(taken, borders[begin : end + 1] - first)
 
-    # ---- how the work is shared out ------------------------------------------------------------------------------
+    # ---- ranges of examples --------------------------------------------------------------------------------------
 
     @cached_property
     def work_per_node(self) -> float:
-        """Multiplications for one node: features and edge, times lanes."""
+        """Approximate number of multiplications per node."""
         n_entries = len(self.batch.indices) / max(1, len(self.batch.parent))
         return (1 + n_entries + self.n_labels) * padding.lanes(self.layout)
 
     @cached_property
     def longest(self) -> int:
-        """Nodes of the longest example."""
+        """Number of nodes of the longest example."""
         return int(np.diff(self.offsets).max(initial=0))
 
 
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:
-    """Whether sum-product may work with scaled probabilities, or needs logarithms.
+    """Mode of sum-product: logarithms if scaled probabilities could underflow.
 
-    A belief that underflows to zero is lost; messages of its neighbours, children and parent, could have brought it
-    back by at most exp(range of the edge scores) each. If that factor is far from the inverse of the smallest
-    number, what is lost is below any rounding; 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for
-    float32. With ``centred``, transitions are without what belongs to their rows and columns alone.
+    Messages of neighbours can increase a belief by a factor of at most exp(range of the edge scores) each. If the
+    product of these factors is far below the inverse of the smallest number, a belief that underflows is below rounding
+    errors: 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for float32. With ``centred``, row and column
+    effects of transitions are removed first.
 
-    In float32 no example may be longer than `LONGEST_IN_SINGLE` either: marginals are products along it, and their
-    rounding errors grow with it.
+    In float32, examples must also have at most `LONGEST_IN_SINGLE` nodes.
     """
     most = (60 if dtype is np.float32 else 640) / (batch.max_children + 1)
     spread = edge_range(layout, batch, w)
     if not layout.n_edge_features and centred and spread > most:
-        # what is left when rows and columns are taken out has a smaller range
         spread = layout.cache.of_weights(
             w, "centred range", lambda: max(_centred_range(matrix) for matrix in layout.segments(w).transitions)
         )
@@ -269,7 +274,7 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
 
 
 def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
-    """Range of the scores of an edge, at most."""
+    """Upper bound of the range of the scores of an edge."""
     spread: float = layout.cache.of_weights(w, "edge range", lambda: _largest_range(layout, w))
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)
@@ -290,13 +295,13 @@ def _range(matrix: FloatArray) -> float:
 
 
 def _centred_range(matrix: FloatArray) -> float:
-    """Range of what is left when row and column of every entry are taken out, as the kernel does it (`centre`)."""
+    """Range after removing row and column effects, as in the kernel (`centre`)."""
     if not np.all(np.isfinite(matrix)):
         return _range(matrix)
     row, column = np.zeros(len(matrix)), np.zeros(len(matrix))
     for _ in range(4):
-        left = matrix - column
-        row = 0.5 * (left.min(axis=1) + left.max(axis=1))
-        left = matrix - row[:, None]
-        column = 0.5 * (left.min(axis=0) + left.max(axis=0))
+        residual = matrix - column
+        row = 0.5 * (residual.min(axis=1) + residual.max(axis=1))
+        residual = matrix - row[:, None]
+        column = 0.5 * (residual.min(axis=0) + residual.max(axis=0))
     return _range(matrix - row[:, None] - column)

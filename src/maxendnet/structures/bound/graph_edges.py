@@ -1,4 +1,4 @@
-"""Edges of graphs beside the nodes of a batch: their scores, and the features of labellings along them."""
+"""Edges of graphs: scores, and features of labellings."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 class Edges(NamedTuple):
-    """The edges of some examples."""
+    """Edges of examples."""
 
     pairs: IntArray
-    """(n_edges, 2): nodes, numbered within the example; the first is the row of matrices."""
+    """(n_edges, 2): nodes, numbered within the example; the first is the row of the matrices."""
     offsets: NDArray[np.int64]
-    """(n_examples + 1,): edges of an example."""
+    """(n_examples + 1,): example i has the edges ``offsets[i]:offsets[i + 1]``."""
     kind: IntArray
-    """(n_edges,): the type."""
+    """(n_edges,): edge type."""
     features: FloatArray
     """(n_edges, n_edge_features)"""
 
     @classmethod
     def of(cls, examples: Examples) -> Edges:
-        """The edges that come with examples."""
+        """Return the edges of examples."""
         pairs, offsets = examples.edges, examples.edge_offsets
         if pairs is None or offsets is None:
             pairs, offsets = np.zeros((0, 2), dtype=np.int32), np.zeros(len(examples) + 1, dtype=np.int64)
@@ -38,27 +38,30 @@ class Edges(NamedTuple):
         return cls(dense(pairs), dense(offsets), dense(kind), dense(features))
 
     def take(self, first: int, last: int) -> Edges:
-        """Those of examples [first, last)."""
-        some = slice(int(self.offsets[first]), int(self.offsets[last]))
-        offsets = self.offsets[first : last + 1] - some.start
-        return Edges(self.pairs[some], offsets, self.kind[some], self.features[some])
+        """Return the edges of examples [first, last)."""
+        edges = slice(int(self.offsets[first]), int(self.offsets[last]))
+        offsets = self.offsets[first : last + 1] - edges.start
+        return Edges(self.pairs[edges], offsets, self.kind[edges], self.features[edges])
 
     def nodes(self, node_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The nodes of every edge, numbered among those of all examples, shape (n_edges, 2)."""
+        """Nodes of every edge, numbered over all examples, shape (n_edges, 2)."""
         return self.pairs + node_offsets[owners(self.offsets)][:, None]
 
 
 def matrices_of(layout: Layout, edges: Edges, w: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Matrices of scores and which of them each edge has: one for a type, or with features one for every edge."""
+    """Matrices of scores, and the matrix of each edge.
+
+    There is one matrix per type, or one per edge if edges have features.
+    """
     segments = layout.segments(w)
     if not layout.n_edge_features:
         return np.ascontiguousarray(segments.transitions), edges.kind
-    own = segments.transitions[edges.kind] + np.tensordot(edges.features, segments.edge, 1)
-    return own, np.arange(len(own), dtype=np.int32)
+    matrices = segments.transitions[edges.kind] + np.tensordot(edges.features, segments.edge, 1)
+    return matrices, np.arange(len(matrices), dtype=np.int32)
 
 
 def sums_by_matrix(layout: Layout, edges: Edges, tables: FloatArray, weight: FloatArray) -> FloatArray:
-    """Tables of edges, times a weight, added up for every matrix of weights: (n_matrices, n_labels, n_labels)."""
+    """Weighted sums of tables of edges, shape (n_matrices, n_labels, n_labels)."""
     L, n = layout.n_labels, len(edges.kind)
     flat = tables.reshape(n, L * L)
     by_type = sparse.csr_array((weight, (edges.kind, np.arange(n))), shape=(layout.n_edge_types, n))
@@ -69,18 +72,18 @@ def sums_by_matrix(layout: Layout, edges: Edges, tables: FloatArray, weight: Flo
 def labelling_rows(
     layout: Layout, edges: Edges, node_offsets: NDArray[np.int64], examples: NDArray[np.int64], labels: IntArray
 ) -> sparse.csr_array:
-    """Features along the edges of several labellings, one behind the other: sparse rows over all matrices."""
+    """Edge features of concatenated labellings: sparse rows over all matrices."""
     L = layout.n_labels
-    some, own_edges = gather(edges.offsets, examples)
-    own_nodes = gather(node_offsets, examples)[1]
-    row = owners(own_edges)
-    first, second = labels[edges.pairs[some] + own_nodes[row][:, None]].T.astype(np.int64)
+    edge, edge_offsets = gather(edges.offsets, examples)
+    first_nodes = gather(node_offsets, examples)[1]
+    row = owners(edge_offsets)
+    first, second = labels[edges.pairs[edge] + first_nodes[row][:, None]].T.astype(np.int64)
     cell = first * L + second
-    columns = [edges.kind[some] * (L * L) + cell]
-    values = [np.ones(len(some))]
+    columns = [edges.kind[edge] * (L * L) + cell]
+    values = [np.ones(len(edge))]
     for f in range(layout.n_edge_features):
         columns.append((layout.n_edge_types + f) * L * L + cell)
-        values.append(edges.features[some, f])
+        values.append(edges.features[edge, f])
     rows = np.tile(row, len(columns))
     shape = (len(examples), layout.n_matrices * L * L)
     return sparse.csr_array((np.concatenate(values), (rows, np.concatenate(columns))), shape=shape)

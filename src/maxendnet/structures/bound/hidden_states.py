@@ -1,7 +1,7 @@
-"""Hidden states: each label has several, and which of them a node has is not known.
+"""Hidden states of labels.
 
-A chain with hidden states is a chain whose labels are pairs (label, state), of whose truth only the label is known: a
-set. Learning needs nothing else. Predictions are turned back into labels here.
+A chain with hidden states is a chain whose labels are pairs (label, state). The state is unknown, so the truth is a
+label set, and training needs no other code. This module encodes states, and converts predictions back to labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maxendnet.utils.memory import check_memory
 
 
 def states_of(classes: NDArray, n_states: int) -> NDArray:
-    """All pairs (label, state), the states of a label side by side.
+    """All pairs (label, state), ordered by label.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def states_of(classes: NDArray, n_states: int) -> NDArray:
 
 
 def with_states(examples: Examples, classes: NDArray, n_states: int) -> Examples:
-    """The same examples with pairs (label, state) in the place of labels; of the truth the label is known."""
+    """Replace labels by sets of pairs (label, state)."""
     changes: dict[str, Any] = {}
     if examples.y is not None:
         sets = {label: frozenset((label, k) for k in range(n_states)) for label in classes.tolist()}
@@ -61,7 +61,7 @@ def _states(label: Any, sets: dict[Any, frozenset]) -> Any:
 
 
 def for_states(masks: PairMasks, automaton: Automaton | None, n_states: int) -> tuple[PairMasks, Automaton | None]:
-    """Rules about labels as rules about states: what a label may do, all its states may.
+    """Apply rules of labels to all their states.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def for_states(masks: PairMasks, automaton: Automaton | None, n_states: int) -> 
 
 
 def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNGrams:
-    """All n-grams of states whose labels are one of these n-grams.
+    """All n-grams of states for these n-grams of labels.
 
     Examples
     --------
@@ -100,17 +100,17 @@ def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNG
         8 * n_symbols, f"hidden={n_states}: the table of n-grams of states", "use fewer hidden states or a lower order"
     )
     choices = [range(label * n_states, (label + 1) * n_states) for label in range(n_labels)]
-    choices += [range(n_labels * n_states + k, n_labels * n_states + k + 1) for k in (0, 1)]  # the start and the end
-    found = [states for gram in ngrams.tuples() for states in product(*(choices[symbol] for symbol in gram))]
-    symbols = np.fromiter(chain.from_iterable(found), dtype=np.int32)
-    return SeenNGrams(offsets_of([len(gram) for gram in found]), symbols)
+    choices += [range(n_labels * n_states + k, n_labels * n_states + k + 1) for k in (0, 1)]  # start and end
+    of_states = [states for gram in ngrams.tuples() for states in product(*(choices[symbol] for symbol in gram))]
+    symbols = np.fromiter(chain.from_iterable(of_states), dtype=np.int32)
+    return SeenNGrams(offsets_of([len(gram) for gram in of_states]), symbols)
 
 
 @dataclass(frozen=True, eq=False)
 class LabelsOfStates:
-    """Predictions of labels by a bound structure whose labels are states.
+    """View of a bound structure with states that predicts labels.
 
-    A label has the best of its states, or the sum of their probabilities.
+    Scores of a label are those of its best state; probabilities are sums over its states.
     """
 
     inner: Any
@@ -118,7 +118,7 @@ class LabelsOfStates:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those for predictions; the best labellings are those of states."""
+        """Capabilities for predictions; ``top`` would return labellings of states."""
         inner = self.inner.capabilities
         return Capabilities(unknown_labels=inner.unknown_labels, max_marginals=True, sample=True)
 
@@ -136,38 +136,38 @@ class LabelsOfStates:
 
     @property
     def within_truth(self) -> LabelsOfStates:
-        """The same, limited to labellings that agree with what is known."""
+        """The same examples, with only possible true labels allowed."""
         return LabelsOfStates(self.inner.within_truth, self.n_states)
 
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Best score of states for every example, and the labels of these."""
+        """Return the best score of states for every example, and their labels."""
         values, states = self.inner.maximum(w, self._for_states(table), backend=backend)
         return values, states // np.int32(self.n_states)
 
     def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-        """The labels of the best states."""
+        """Return the labels of the best states."""
         of_states = None if added is None else np.repeat(added, self.n_states)
         return decode(self.inner, w, backend, of_states) // np.int32(self.n_states)
 
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
-        """Log-partition of every example, and the probabilities of labels."""
+        """Return the log-partition of every example, and the probabilities of labels."""
         values, marginals = self.inner.logsum(w, self._for_states(table), backend=backend)
         return values, Marginals(self._by_label(marginals.node).sum(axis=2))
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
-        """Best score with each label at each node."""
+        """Return the best score with each label at each node."""
         return self._by_label(self.inner.max_marginals(w, backend=backend)).max(axis=2)
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
-        """Labellings drawn from p(y|x), shape (n_draws, n_nodes)."""
+        """Sample labellings from p(y|x), shape (n_draws, n_nodes)."""
         return self.inner.sample(w, n_draws, rng, backend=backend) // np.int32(self.n_states)
 
     def _for_states(self, table: Table | None) -> Table | None:
-        """What is added to the score of a label is added to all its states."""
+        """Table of states, from a table of labels."""
         return None if table is None else table._replace(rows=np.repeat(table.rows, self.n_states, axis=1))
 
     def _by_label(self, values: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Forests whose neighbouring children are scored together, and in which pairs of labels may be forbidden."""
+"""Bound hierarchies: forests with weights of siblings and forbidden pairs."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ from maxendnet.structures.bound.kernel_structure import RecursiveStructure
 from maxendnet.structures.weights.layout import FloatArray
 
 WIDEST = 600.0
-"""Range of sibling weights up to which they are multiplied as exponentials; float64 goes down to exp(-708)."""
+"""Largest range of sibling weights for products of exponentials; float64 underflows at exp(-708)."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundHierarchy(RecursiveStructure):
-    """A forest with weights for neighbouring children given their parent, and with forbidden pairs of labels.
+    """Forest with weights of neighbouring siblings, and with forbidden pairs.
 
-    To the score of a labelling every pair of neighbouring children ``s, t`` of a node p adds
-    ``siblings[type, y_p, y_s, y_t]``, the type being that of the edge from p to the right one; children stand in the
-    order of their numbers. A labelling in which a parent and a child have a forbidden pair of labels does not exist.
+    Neighbouring children ``s, t`` of a node p add ``siblings[type, y_p, y_s, y_t]`` to the score; the type is that of
+    the edge from p to t. Children are ordered by node number. Labellings with a forbidden pair of labels of a parent
+    and a child are invalid.
 
-    Inference is exact: from the leaves to the roots, for each label of a parent, its children are a chain. The work is
-    the sum over nodes of the allowed labels of parent, node and left neighbour, multiplied. It is done in double
-    precision. Of the solvers with kernels of their own `BlockFrankWolfe` alone takes it, and `ProximalPoint` by it;
-    the others are made for pairs of labels (`pairwise`).
+    Inference is exact: given the label of a parent, its children are a chain. The work is the sum over nodes of the
+    product of the numbers of allowed labels of parent, node and left sibling. It is done in double precision. Of the
+    solvers with kernels, only `BlockFrankWolfe` and `ProximalPoint` support it; the others need ``pairwise``.
 
     Parameters
     ----------
@@ -56,13 +55,13 @@ class BoundHierarchy(RecursiveStructure):
 
     @cached_property
     def forbidden_matrix(self) -> NDArray[np.uint8]:
-        """1 where a pair is forbidden; row: label of the parent."""
+        """1 for forbidden pairs; row: label of the parent."""
         matrix = np.zeros((self.n_labels, self.n_labels), dtype=np.uint8)
         if self.forbidden:
             matrix[tuple(np.array(self.forbidden).T)] = 1
         return matrix
 
-    # ---- weights as the kernels read them: in the order of the layout, in double precision -----------------------
+    # ---- weights for the kernels: not padded, in double precision ------------------------------------------------
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> FloatArray:
         return np.array(w, dtype=np.float64)
@@ -90,7 +89,7 @@ class BoundHierarchy(RecursiveStructure):
         return _kernels.hierarchy(self.shape, self.layout.siblings, weights, table, shift, forbidden)
 
     def recursion(self, w: FloatArray, dtype: type = np.float64, sums: bool = False) -> _kernels.Hierarchy:
-        """Recursion over labellings; sums need exponentials of the weights of siblings."""
+        """Recursion over labellings; sums need exponentials of sibling weights."""
         table = shift = None
         if self.layout.siblings and sums:
             siblings = self.layout.segments(w).siblings
@@ -104,21 +103,21 @@ class BoundHierarchy(RecursiveStructure):
         return np.zeros((n_nodes, L, L)), np.zeros((n_nodes, L, L, L)) if self.layout.siblings else None
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
-        """Of every example a node none of whose labels is possible with what lies below it, or -1."""
+        """First node without a possible label given its subtree, or -1, per example."""
         nodes = np.full(len(self.sample_weight), -1)
         if self.forbidden:
             recursion = self.without_weights
             self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
         return nodes
 
-    # ---- how the work is shared out ------------------------------------------------------------------------------
+    # ---- ranges of examples --------------------------------------------------------------------------------------
 
     @cached_property
     def work_per_node(self) -> float:
-        """Multiplications for one node, on average; an exponential counts for ten."""
+        """Approximate number of multiplications per node; an exponential counts as ten."""
         n_nodes = max(1, len(self.batch.parent))
         allowed = self.batch.allowed
         labels = allowed.sum() / n_nodes if allowed.size else float(self.n_labels)
         chain = labels**2 * (3 * labels + 10) if self.layout.siblings else 20 * labels**2
-        # numbers are worked on one by one here, not eight at a time as in a forest
+        # 6: these kernels are not vectorised
         return 6 * (labels * len(self.batch.indices) / n_nodes + chain)

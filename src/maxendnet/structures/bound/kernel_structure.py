@@ -1,4 +1,4 @@
-"""Bound structures with kernels: the layouts of their weights, and aggregates by one recursion over labellings."""
+"""Bound structures with kernels: padded weights, and recursions over labellings."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from maxendnet.structures.weights.layout import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class KernelStructure(BatchStructure):
-    """Structure whose kernels have layouts of their own for weights; by default those of forests.
+    """Structure whose kernels use padded weights, by default those of forests.
 
-    Recursions read the weights of `for_search`, and rows of tables as `pad_rows` gives them. Gradients and dual points
-    are added up in the layout of `pad`, which `unpad` undoes.
+    Recursions read the weights of `for_search` and the table rows of `pad_rows`. Gradients and dual points have the
+    layout of `pad`; `unpad` converts them to the order of the weights.
     """
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
@@ -42,16 +42,16 @@ class KernelStructure(BatchStructure):
         return padding.for_search(self.layout, w, dtype)
 
     def pad(self, w: FloatArray) -> FloatArray:
-        """Weights in the layout in which kernels add up gradients, shape (slope_size,)."""
+        """Weights in the layout of gradients, shape (slope_size,)."""
         return padding.pad(self.layout, w)
 
     def unpad(self, slope: FloatArray) -> FloatArray:
-        """Undo `pad`."""
+        """Remove the padding of `pad`."""
         return padding.unpad(self.layout, slope)
 
     @property
     def slope_size(self) -> int:
-        """Numbers that a shard adds up for a gradient."""
+        """Length of a padded gradient."""
         return padding.padded_size(self.layout)
 
     def pad_rows(self, rows: FloatArray, dtype: type = np.float64) -> NDArray:
@@ -59,7 +59,7 @@ class KernelStructure(BatchStructure):
         return padding.pad_rows(self.layout, rows, dtype)
 
     def recursion_of(self, weights: NDArray | None) -> Any:
-        """Recursion with weights of `for_search`; with None, for operations that need no weights."""
+        """Recursion with the weights of `for_search`, or without weights."""
         return _kernels.forest(self.shape, weights)
 
     def recursion(self, w: FloatArray, dtype: type = np.float64, sums: bool = False) -> Any:
@@ -73,17 +73,17 @@ class KernelStructure(BatchStructure):
 
     @cached_property
     def blocks(self) -> Blocks:
-        """Block updates, for solvers that go from example to example."""
+        """Block updates, one example at a time."""
         return Blocks(self)
 
 
 class RecursiveStructure(KernelStructure):
-    """Structure whose aggregates are found by a recursion over the labellings of each example."""
+    """Structure with a kernel recursion over the labellings of each example."""
 
     marginals_type: type = Marginals
 
     def clique_tables(self) -> tuple[FloatArray | None, ...]:
-        """Zeros for the marginals of cliques that `logsum` fills in."""
+        """Zeros for the marginals of cliques, which `logsum` fills."""
         raise NotImplementedError
 
     def with_rows(self, table: Table | None) -> Batch:
@@ -103,13 +103,13 @@ class RecursiveStructure(KernelStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Best score of every example and a labelling that has it; with the costs as ``table``, the most violating.
+        """Return the best score of every example, and a labelling that attains it.
 
         Parameters
         ----------
         w : ndarray of shape (n_weights,)
         table : Table, optional
-            Added to the scores.
+            Added to the scores; with costs, the labelling is the most violated constraint.
         backend : Threads, optional
 
         Returns
@@ -123,9 +123,9 @@ class RecursiveStructure(KernelStructure):
         return values, labels
 
     def decode(self, w: FloatArray, backend: Threads | None = None, added: FloatArray | None = None) -> IntArray:
-        """Best labelling, searched in single precision where that cannot overflow: half the time of `maximum`.
+        """Return the best labelling, in single precision if the scores cannot overflow.
 
-        With ``added``, of shape (n_labels,), these are added to the scores of labels at every node.
+        ``added``, of shape (n_labels,), is added to the scores of labels at every node.
         """
         dtype = np.float32 if self.single_is_enough(w) else np.float64
         recursion, batch, rows = self.recursion(w, dtype), self.batch, None
@@ -137,7 +137,7 @@ class RecursiveStructure(KernelStructure):
         return labels
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
-        """Score of the best labelling that has label a at node t, shape (n_nodes, n_labels)."""
+        """Return the best score with label a at node t, shape (n_nodes, n_labels)."""
         recursion, out = self.recursion(w), np.zeros((len(self.batch.parent), self.n_labels))
         self.for_each_range(backend, lambda a, b: _kernels.max_marginals(self.batch, recursion, a, b, out))
         return out
@@ -145,7 +145,7 @@ class RecursiveStructure(KernelStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Any]:
-        """Log-partition of every example and its gradient, the marginals; with ``cliques`` those of cliques too."""
+        """Return the log-partition of every example, and the marginals."""
         recursion, batch, rows = self.recursion(w, sums=True), self.with_rows(table), self.rows_of(table)
         values, node = np.zeros(len(self.sample_weight)), np.zeros((len(batch.parent), self.n_labels))
         tables = self.clique_tables() if cliques else ()
@@ -164,7 +164,10 @@ class RecursiveStructure(KernelStructure):
         backend: Threads | None = None,
         table: Table | None = None,
     ) -> IntArray:
-        """Labellings drawn from p(y|x), shape (n_draws, n_nodes); with ``table`` added to the scores of nodes."""
+        """Sample labellings from p(y|x), shape (n_draws, n_nodes).
+
+        ``table`` is added to the scores of nodes.
+        """
         recursion, batch, rows = self.recursion(w, sums=True), self.with_rows(table), self.rows_of(table)
         uniforms = rng.random((n_draws, len(batch.parent)))
         labels = np.zeros(uniforms.shape, dtype=np.int32)
@@ -176,7 +179,7 @@ class RecursiveStructure(KernelStructure):
         return labels
 
     def top(self, w: FloatArray, k: int, backend: Threads | None = None) -> tuple[FloatArray, IntArray]:
-        """The k best labellings, best first; see `k_best`."""
+        """Return the k best labellings, best first; see `k_best`."""
         return k_best(self, w, k)
 
     # ---- sums over examples -------------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ class RecursiveStructure(KernelStructure):
     def excess(
         self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
     ) -> Excess:
-        """As `BoundStructure.excess`, without ever holding the marginals of all examples."""
+        """As `BoundStructure.excess`, without storing the marginals of all examples."""
         if not kernels_take(aggregate, table, options):
             excess = composed_excess(self, aggregate, w, table, options)
             return excess._replace(slope=self.pad(excess.slope)) if options.gradient else excess
@@ -202,7 +205,7 @@ class RecursiveStructure(KernelStructure):
         slack, C = (0, 1.0) if derivative is None else (derivative.code, derivative.C)
         each(
             lambda a, b: _kernels.hinge_oracle(batch, recursion, rows, a, b, values, gradient, slack, C),
-            self.one_after_the_other(),
+            self.serial_ranges(),
         )
         return Excess(values, slope, np.zeros(len(values)))
 
@@ -214,13 +217,16 @@ class RecursiveStructure(KernelStructure):
         gradient = slope if options.gradient else None
         each(
             lambda a, b: _kernels.log_oracle(batch, recursion, rows, expected, a, b, values, costs, gradient),
-            self.one_after_the_other(),
+            self.serial_ranges(),
         )
         return Excess(values, slope, costs if options.expected_table and options.gradient else np.zeros(len(values)))
 
 
 def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) -> bool:
-    """Whether kernels support the options: one row per node in both tables, single labels, no slack of soft maxima."""
+    """Whether the kernels support these options.
+
+    They need the same rows in both tables, costs of single labels, and no slack derivative of log-partitions.
+    """
     if table is not None and table.joint is not None:
         return False
     if aggregate == "maximum":
@@ -231,11 +237,14 @@ def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) ->
 
 
 def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
-    """Whether scores can be searched in float32: numbers of everyday size. ``largest`` is that of ``w``, if known."""
+    """Whether float32 is precise enough: weights and features of moderate size.
+
+    ``largest`` is the largest absolute weight, if known.
+    """
     largest = largest_of(w) if largest is None else largest
     return batch.largest < 1e5 and largest * max(1.0, batch.largest) < 1e5
 
 
 def largest_of(w: FloatArray) -> float:
-    """The largest size of a weight."""
+    """Largest absolute weight."""
     return float(np.abs(w).max(initial=0.0))

@@ -1,9 +1,8 @@
-"""Labels that are marked with the n-grams that end with them: how a chain takes costs of several labels in a row.
+"""Labels marked with the n-grams that end at them, for costs of n-grams.
 
-The costs of an n-gram differ from node to node, for they depend on the true labels there, while the scores of an
-automaton are the same everywhere. So labels get marks: where arcs for label a end some of the n-grams, they read the
-symbol (a, those n-grams) in the place of a. Labellings and sequences of symbols correspond one to one, and costs of
-n-grams are costs of symbols at nodes.
+Costs of an n-gram depend on the true labels, so they differ between nodes, while the scores of an automaton are the
+same for all nodes. Therefore labels are replaced by symbols (label, n-grams that end with it). Labellings and sequences
+of symbols correspond one to one, and costs of n-grams become costs of symbols at nodes.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from maxendnet.structures.weights.layout import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class MarkedLabels:
-    """An automaton that reads marked labels.
+    """Automaton that reads marked labels.
 
     Parameters
     ----------
     automaton : Automaton
-        Its symbols are the labels, and behind them labels with marks.
+        Its symbols are the labels, followed by labels with marks.
     label : int32 ndarray of shape (n_symbols,)
     marks : ndarray of shape (n_symbols, n_ngrams)
-        1 where an n-gram ends with the symbol.
+        1 if an n-gram ends with the symbol.
 
     Examples
     --------
@@ -49,7 +48,7 @@ class MarkedLabels:
 
     @classmethod
     def of(cls, automaton: Automaton, ngrams: SeenNGrams, n_weights: int) -> MarkedLabels:
-        """The automaton with marks for some n-grams; it fires the numbers below ``n_weights`` itself."""
+        """Mark labels with n-grams; ``n_weights`` n-grams of the automaton are fired."""
         ending = automaton_of(ngrams, automaton.n_labels)
         offsets, fired = ending.rows_fired
         both = intersect(automaton, replace(ending, fired_offsets=offsets, fired=fired + np.int32(n_weights)))
@@ -57,7 +56,7 @@ class MarkedLabels:
         offsets, fired = both.rows_fired
         row = owners(offsets)
         is_mark = fired >= n_weights
-        # the symbol of every arc: its label, or a new one for the label and all that ends with it
+        # symbol of every arc: its label, or a new symbol for the label and the n-grams that end with it
         marks_of: dict[int, tuple[int, ...]] = {}
         for arc, number in zip(row[is_mark].tolist(), (fired[is_mark] - n_weights).tolist()):
             marks_of[arc] = (*marks_of.get(arc, ()), number)
@@ -70,7 +69,7 @@ class MarkedLabels:
         state = np.repeat(np.arange(n_states), L)
         arcs = np.full((n_states, n_symbols), -1, dtype=np.int32)
         arcs[state, symbol] = both.arcs.ravel()
-        # what is fired beside marks, in the order of the new rows
+        # fired n-grams without marks, in the order of the new rows
         new_row = np.concatenate([state * n_symbols + symbol, n_states * n_symbols + np.arange(n_states)])[
             row[~is_mark]
         ]
@@ -87,7 +86,7 @@ class MarkedLabels:
         return cls(read, label, marks)
 
     def batch(self, batch: Batch) -> Batch:
-        """The same nodes with symbols for labels and without features; each has a row of its own in tables."""
+        """The same nodes with symbols as labels, without features, and with one row each."""
         n_nodes = len(batch.parent)
         allowed = batch.allowed[:, self.label] if batch.allowed.size else batch.allowed
         return batch._replace(
@@ -97,7 +96,7 @@ class MarkedLabels:
         )  # fmt: skip
 
     def by_label(self, values: FloatArray) -> FloatArray:
-        """Sums over the symbols of a label, shape (n_nodes, n_labels)."""
+        """Sum over the symbols of each label, shape (n_nodes, n_labels)."""
         n_labels = len(self.label) - np.count_nonzero(self.marks.any(axis=1))
         out = values[:, :n_labels].copy()
         for k in range(n_labels, len(self.label)):

@@ -1,1 +1,1 @@
-"""Search for best labellings where no recursion finds them."""
+"""Search for best labellings without a recursion."""

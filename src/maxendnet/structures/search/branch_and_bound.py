@@ -1,4 +1,4 @@
-"""The best labelling of one graph by branch and bound over the local polytope, with HiGHS."""
+"""Best labelling of a graph by branch and bound, with HiGHS."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from maxendnet.structures.weights.layout import FloatArray
 
 TOLERANCE = 1e-6
-"""Of HiGHS, relative: two labellings whose scores differ by less are equally good to it."""
+"""Relative tolerance of HiGHS: labellings whose scores differ by less are equally good."""
 
 
 class Best(NamedTuple):
+    """Labelling, its score, and a bound of all scores."""
+
     labels: NDArray[np.int32]
     score: float
     bound: float
-    """No labelling has a higher score; equal to the score if it was proven to be the best."""
+    """Upper bound of the score of every labelling; equal to ``score`` if that is proven optimal."""
 
 
 def branch_and_bound(
     node_scores: FloatArray, edges: NDArray[np.int32], edge_scores: FloatArray, seconds: float = 10.0
 ) -> Best | None:
-    """The best labelling of a graph, or the best that was found in time; None if none was found.
+    """Return the best labelling of a graph, or None if the time limit is too short.
 
     Parameters
     ----------
     node_scores : ndarray of shape (n_nodes, n_labels)
-        -inf where a label is not allowed.
+        -inf for labels that are not allowed.
     edges : ndarray of shape (n_edges, 2)
     edge_scores : ndarray of shape (n_edges, n_labels, n_labels)
         Row: the first node.
     seconds : float, default=10.0
+        Time limit.
 
     Examples
     --------
@@ -49,31 +52,31 @@ def branch_and_bound(
     allowed = np.isfinite(node_scores)
     objective = np.concatenate([np.where(allowed, node_scores, 0.0).ravel(), edge_scores.ravel()])
     upper = np.concatenate([allowed.ravel().astype(np.float64), np.ones(m * L * L)])
-    found = milp(
+    solution = milp(
         -objective,
         integrality=np.concatenate([np.ones(n * L), np.zeros(m * L * L)]),
         bounds=Bounds(np.zeros_like(upper), upper),
         constraints=LinearConstraint(*agreement(n, L, edges)),
         options={"time_limit": seconds, "mip_rel_gap": 0.0},
     )
-    if found.x is None:
+    if solution.x is None:
         return None
-    labels = np.where(allowed, found.x[: n * L].reshape(n, L), -1.0).argmax(axis=1).astype(np.int32)
+    labels = np.where(allowed, solution.x[: n * L].reshape(n, L), -1.0).argmax(axis=1).astype(np.int32)
     first, second = labels[edges].T
     score = float(node_scores[np.arange(n), labels].sum() + edge_scores[np.arange(m), first, second].sum())
-    bound = -float(found.mip_dual_bound) if found.mip_dual_bound is not None else np.inf
+    bound = -float(solution.mip_dual_bound) if solution.mip_dual_bound is not None else np.inf
     close = bound - score <= TOLERANCE * max(1.0, float(np.abs(objective).sum()))
     return Best(labels, score, score if close else max(bound, score))
 
 
 def agreement(n_nodes: int, n_labels: int, edges: NDArray[np.int32]) -> tuple[sparse.csr_array, FloatArray, FloatArray]:
-    """Constraints of the local polytope as (matrix, low, high): tables of nodes sum to one, those of edges agree."""
+    """Constraints of the local polytope, as (matrix, low, high)."""
     L, m = n_labels, len(edges)
     node = np.arange(n_nodes * L)
     begin = n_nodes * L
     cell = begin + np.arange(m * L * L).reshape(m, L, L)
     labels = np.arange(L)
-    # rows: one for a node, then for every edge and label one for its first and one for its second node
+    # rows: one per node, then two per edge and label, for the first and the second node
     row_first = n_nodes + (np.arange(m)[:, None] * 2 * L + labels)
     row_second = row_first + L
     rows = [

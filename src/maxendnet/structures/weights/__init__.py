@@ -1,1 +1,1 @@
-"""Weight vectors: their layout, padding for the kernels, and a cache of derived values."""
+"""Weight vectors: layout, padding for the kernels, cache."""

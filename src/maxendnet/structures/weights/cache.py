@@ -1,7 +1,7 @@
-"""Cache of what kernels need: for all predictions of a fitted model, and for all shards of a sum.
+"""Cache of values that kernels need, such as padded weights.
 
-Results of weights are kept for read-only arrays alone, by identity: the weights of a fitted model, and those of a sum
-while it lasts (`Cache.during`). Arrays that can be written to may change, and are computed from each time.
+Values that depend on weights are cached only for read-only arrays, by identity: the weights of a fitted model, and the
+weights of a sum over shards (`Cache.during`). Writeable arrays may change, so their values are computed each time.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 
 T = TypeVar("T")
 
-FEW = 8
-WEIGHTS = 3
-"""Weight vectors for which results are kept: those of a model, and what a loss makes of them, which two threads may do
-at the same time."""
+MAX_RESULTS = 8
+MAX_WEIGHTS = 3
+"""Number of cached weight vectors: those of a model, and scaled copies of a loss in two threads."""
 
 
 class Cache:
-    """Results for the last few read-only weight vectors, and a few that do not depend on weights.
+    """Cached results, for read-only weight vectors or without weights.
 
-    Threads that need a result at the same time may compute it twice; all get an equal one.
+    Threads that need a result at the same time may compute it twice.
 
     Examples
     --------
@@ -36,39 +35,39 @@ class Cache:
         self._results: dict[Hashable, Any] = {}
         self._of_weights: tuple[tuple[NDArray, dict[Hashable, Any]], ...] = ()
 
-    def result(self, what: Hashable, compute: Callable[[], T]) -> T:
-        """Result of ``compute``, called the first time only; the last few results are kept."""
+    def result(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the cached result of ``compute``; at most `MAX_RESULTS` are cached."""
         results = self._results  # another thread may replace it
-        if what not in results:
-            if len(results) >= FEW:
+        if key not in results:
+            if len(results) >= MAX_RESULTS:
                 results = self._results = {}
-            results[what] = compute()
-        result: T = results[what]
+            results[key] = compute()
+        result: T = results[key]
         return result
 
-    def of_weights(self, w: NDArray, what: Hashable, compute: Callable[[], T]) -> T:
-        """Result of ``compute`` for these weights; kept if they are read-only."""
+    def of_weights(self, w: NDArray, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the result of ``compute``, cached if the weights are read-only."""
         if w.flags.writeable:
             return compute()
         results = next((results for weights, results in self._of_weights if weights is w), None)
         if results is None:
             results = {}
-            self._of_weights = ((w, results), *self._of_weights)[:WEIGHTS]  # in one step
-        if what not in results:
-            results[what] = compute()
-        result: T = results[what]
+            self._of_weights = ((w, results), *self._of_weights)[:MAX_WEIGHTS]  # atomic
+        if key not in results:
+            results[key] = compute()
+        result: T = results[key]
         return result
 
     @contextmanager
     def during(self, w: NDArray) -> Iterator[NDArray]:
-        """The same weights, read-only, for all shards of a sum; results of them are kept until its end.
+        """Read-only view of weights, with cached results until the end of the context.
 
         Examples
         --------
         >>> import numpy as np
         >>> cache, w = Cache(), np.ones(2)
         >>> with cache.during(w) as fixed:
-        ...     cache.of_weights(fixed, "twice", lambda: 2 * w) is cache.of_weights(fixed, "twice", list)
+        ...     cache.of_weights(fixed, "double", lambda: 2 * w) is cache.of_weights(fixed, "double", list)
         True
         """
         before, fixed = self._of_weights, w.view()
@@ -76,4 +75,4 @@ class Cache:
         try:
             yield fixed
         finally:
-            self._of_weights = before  # laid out, weights may take as much memory as a gradient
+            self._of_weights = before  # padded weights are as large as a gradient

@@ -19,23 +19,21 @@ FloatArray = NDArray[np.float64]
 
 
 class SeenPairs(NamedTuple):
-    """Pairs of a feature and a label that have a weight, as rows of a sparse matrix."""
+    """Pairs of a feature and a label with a weight, as rows of a sparse matrix."""
 
     offsets: NDArray[np.int64]
-    """(n_features + 1,): feature f has the pairs from ``offsets[f]`` to before ``offsets[f + 1]``."""
+    """(n_features + 1,): feature f has the pairs ``offsets[f]:offsets[f + 1]``."""
     labels: NDArray[np.int32]
     """(n_pairs,): ascending within a row."""
 
     @classmethod
     def of(cls, features: NDArray, labels: NDArray, n_features: int, n_labels: int) -> SeenPairs:
-        """The distinct pairs among these, which may repeat."""
+        """Return the distinct pairs."""
         keys = features.astype(np.int64) * n_labels + labels
-        if n_features * n_labels <= 8 * len(
-            keys
-        ):  # a table of flags is no larger than the keys, and faster than sorting
-            seen = np.zeros(n_features * n_labels, dtype=bool)
-            seen[keys] = True
-            keys = np.flatnonzero(seen)
+        if n_features * n_labels <= 8 * len(keys):  # flags are no larger than the keys, and faster than sorting
+            is_pair = np.zeros(n_features * n_labels, dtype=bool)
+            is_pair[keys] = True
+            keys = np.flatnonzero(is_pair)
         else:
             keys = np.unique(keys)
         rows, columns = np.divmod(keys, n_labels)
@@ -44,15 +42,15 @@ class SeenPairs(NamedTuple):
 
     @property
     def features(self) -> NDArray[np.int64]:
-        """(n_pairs,): the feature of each pair."""
+        """Feature of each pair, shape (n_pairs,)."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 class Segments(NamedTuple):
-    """The segments of a weight vector, each in its own shape."""
+    """Segments of a weight vector as arrays."""
 
     node: FloatArray
-    """(n_features, n_labels), or (n_pairs,) where only pairs that were seen have weights"""
+    """(n_features, n_labels), or (n_pairs,) if only seen pairs have weights"""
     transitions: FloatArray
     """(n_edge_types, n_labels, n_labels)"""
     edge: FloatArray
@@ -74,23 +72,23 @@ class Layout:
     Parameters
     ----------
     n_features : int
-        Features of a node, with the columns that the options ``bias`` and ``ends`` add.
+        Features of a node, including the columns of the options ``bias`` and ``ends``.
     n_labels : int
     n_edge_types : int, default=0
-        0 for nodes that are not joined: no transitions.
+        0 without edges.
     n_edge_features, n_label_features : int, default=0
     siblings : bool, default=False
-        Whether there are weights for neighbouring children given their parent.
+        Whether neighbouring children have weights given their parent.
     rest : int, default=-1
-        Of a choice: the label of all nodes but the chosen one, as a number.
+        Number of the rest label of a `Choice`.
     seen : SeenPairs or None, default=None
-        The pairs of a feature and a label that have a weight; None is all.
+        Pairs of a feature and a label with a weight; None is all pairs.
     n_ngrams : int, default=0
-        Weights for n-grams of labels beside those of pairs (chains of higher order).
+        Number of weights of n-grams of labels, in addition to ``transitions``.
     ngrams : SeenNGrams or None, default=None
-        The n-grams that have a weight, where not all have one.
+        N-grams with a weight, if not all have one.
     type_allowed : bool ndarray of shape (n_node_types, n_labels) or None, default=None
-        Which labels occur with which type of node, where nodes have types.
+        Labels that occur with each node type.
 
     Examples
     --------
@@ -115,56 +113,56 @@ class Layout:
     type_allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether a weight vector of one is a weight vector of the other."""
+        """Whether both layouts have the same weight vectors."""
         if not isinstance(other, Layout):
             return False
-        for mine, its in ((self.seen, other.seen), (self.ngrams, other.ngrams)):
-            if (mine is None) != (its is None):
+        pairs: list[tuple[Any, Any]] = [(self.seen, other.seen), (self.ngrams, other.ngrams)]
+        for a, b in pairs:
+            if (a is None) != (b is None):
                 return False
-            if mine is not None and its is not None:
-                arrays: list[tuple[Any, Any]] = list(zip(mine, its))
-                if not all(np.array_equal(one, other) for one, other in arrays):
-                    return False
+            if a is not None and not all(map(np.array_equal, a, b)):
+                return False
         return (self.n_features, self.n_labels, self.sizes, self.rest) == (
             other.n_features, other.n_labels, other.sizes, other.rest
         )  # fmt: skip
 
     def united(self, other: Layout) -> Layout:
-        """The layout with the weights of both, of examples that have the same features and labels.
+        """Return the layout with the weights of both.
+
+        Features and labels must be the same.
 
         Examples
         --------
-        >>> one, two = (SeenPairs.of(np.array([0, 1]), np.array(some), 2, 2) for some in ([0, 0], [1, 0]))
-        >>> both = Layout(2, 2, seen=one).united(Layout(2, 2, seen=two))
+        >>> first, second = (SeenPairs.of(np.array([0, 1]), np.array(labels), 2, 2) for labels in ([0, 0], [1, 0]))
+        >>> both = Layout(2, 2, seen=first).united(Layout(2, 2, seen=second))
         >>> both.seen.features.tolist(), both.seen.labels.tolist()
         ([0, 0, 1], [0, 1, 0])
         """
         for name in ("n_features", "n_labels", "n_edge_features", "n_label_features", "siblings", "rest"):
-            mine, its = getattr(self, name), getattr(other, name)
-            if mine != its:
-                raise ValueError(f"{name} of the weights is {its}, and was {mine}.")
+            expected, value = getattr(self, name), getattr(other, name)
+            if value != expected:
+                raise ValueError(f"{name} of the weights is {value}, but was {expected}.")
         changes: dict[str, Any] = {"n_edge_types": max(self.n_edge_types, other.n_edge_types)}
         if self.seen is not None and other.seen is not None:
             features, labels = (
-                np.concatenate([getattr(one, name) for one in (self.seen, other.seen)])
-                for name in ("features", "labels")
+                np.concatenate([getattr(self.seen, name), getattr(other.seen, name)]) for name in ("features", "labels")
             )
             changes["seen"] = SeenPairs.of(features, labels, self.n_features, self.n_labels)
         if self.ngrams is not None and other.ngrams is not None:
-            found = sorted({*self.ngrams.tuples(), *other.ngrams.tuples()}, key=lambda gram: (len(gram), gram))
-            cuts, symbols = offsets_of([len(gram) for gram in found]), [symbol for gram in found for symbol in gram]
+            grams = sorted({*self.ngrams.tuples(), *other.ngrams.tuples()}, key=lambda gram: (len(gram), gram))
+            cuts, symbols = offsets_of([len(gram) for gram in grams]), [symbol for gram in grams for symbol in gram]
             changes["ngrams"] = self.ngrams._replace(offsets=cuts, symbols=np.array(symbols, dtype=np.int32))
-            changes["n_ngrams"] = len(found)
+            changes["n_ngrams"] = len(grams)
         if self.type_allowed is not None and other.type_allowed is not None:
             n_types = max(len(self.type_allowed), len(other.type_allowed))
             allowed = np.zeros((n_types, self.n_labels), dtype=bool)
-            for one in (self.type_allowed, other.type_allowed):
-                allowed[: len(one)] |= one
+            for rows in (self.type_allowed, other.type_allowed):
+                allowed[: len(rows)] |= rows
             changes["type_allowed"] = allowed
         return replace(self, **changes)
 
     def __getstate__(self) -> dict[str, Any]:
-        # without what was computed: weights as kernels read them are as large as the weights
+        # without cached values: padded weights are as large as the weights
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def __hash__(self) -> int:
@@ -172,22 +170,22 @@ class Layout:
 
     @cached_property
     def n_matrices(self) -> int:
-        """Matrices of weights for pairs of labels: one for each edge type and one for each edge feature."""
+        """Number of matrices of transitions: edge types and edge features."""
         return self.n_edge_types + self.n_edge_features
 
     @property
     def n_siblings(self) -> int:
-        """Number of weights of neighbouring children."""
+        """Number of weights of siblings."""
         return self.n_edge_types * self.n_labels**3 if self.siblings else 0
 
     @cached_property
     def n_node_weights(self) -> int:
-        """Number of weights of pairs of a feature and a label."""
+        """Number of weights of features and labels."""
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
 
     @cached_property
     def cache(self) -> Cache:
-        """Cache of what kernels need of these sizes and of weights; it is neither compared nor copied nor saved."""
+        """Cache for the kernels; it is neither compared nor copied nor saved."""
         return Cache()
 
     @cached_property
@@ -205,7 +203,7 @@ class Layout:
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        """Where each segment begins and ends."""
+        """First and last place of each segment."""
         return list(pairwise([0, *accumulate(self.sizes)]))
 
     def segments(self, w: FloatArray) -> Segments:
@@ -225,10 +223,10 @@ class Layout:
         """Concatenate segments to a flat vector; the inverse of `segments`."""
         return np.concatenate([np.ravel(segment) for segment in segments])
 
-    # ---- weights of nodes, whichever pairs have them ---------------------------------------------------------------
+    # ---- node weights, of all pairs or of seen pairs ---------------------------------------------------------------
 
     def node_rows(self, w: FloatArray, first: int = 0, last: int | None = None) -> Any:
-        """Weights of the features [first, last): an array (n, n_labels), sparse where only seen pairs have weights."""
+        """Weights of features [first, last), shape (n, n_labels); sparse for seen pairs."""
         node, last = self.segments(w).node, self.n_features if last is None else last
         if self.seen is None:
             return node[first:last]
@@ -242,12 +240,12 @@ class Layout:
         return np.asarray(matrix) if self.seen is None else np.asarray(matrix)[self.seen.features, self.seen.labels]
 
     def node_places(self, features: NDArray, labels: NDArray) -> NDArray[np.int64]:
-        """Places of pairs in a weight vector, -1 for pairs that have no weight."""
+        """Places of pairs in a weight vector, -1 for pairs without a weight."""
         keys = features.astype(np.int64) * self.n_labels + labels
         if self.seen is None:
             return keys
-        known = self.seen.features * self.n_labels + self.seen.labels
-        places = np.searchsorted(known, keys)
-        hit = places < len(known)
-        hit[hit] = known[places[hit]] == keys[hit]
-        return np.where(hit, places, -1)
+        seen_keys = self.seen.features * self.n_labels + self.seen.labels
+        places = np.searchsorted(seen_keys, keys)
+        is_seen = places < len(seen_keys)
+        is_seen[is_seen] = seen_keys[places[is_seen]] == keys[is_seen]
+        return np.where(is_seen, places, -1)

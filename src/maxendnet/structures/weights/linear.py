@@ -1,4 +1,4 @@
-"""Base of the built-in structures: options, layout of the weights, and their names."""
+"""Base of the built-in structures: options, layout and names of the weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LinearStructure(Structure):
     """Shape of the edges, see `maxendnet.data.batch.encode`."""
 
     def check(self) -> None:
-        """Raise ``ValueError`` for an option that has no meaning."""
+        """Raise ``ValueError`` for an invalid option."""
         for name in ("bias", "ends", "siblings", "whole"):
             value = getattr(self, name)
             if not isinstance(value, (bool, np.bool_)):
@@ -68,7 +68,7 @@ class LinearStructure(Structure):
         return replace(layout, seen=SeenPairs.of(features, labels, layout.n_features, layout.n_labels))
 
     def check_memory(self, layout: Layout) -> None:
-        """Raise ``ValueError`` if the weights do not fit into memory, before anything of their size is allocated."""
+        """Raise ``ValueError`` if the weights of a fit do not fit into memory."""
         check_memory(
             VECTORS_OF_A_FIT * 8 * layout.n_weights,
             f"{self!r} with {layout.n_labels:,} labels or states has {layout.n_weights:,} weights and",
@@ -84,20 +84,20 @@ class LinearStructure(Structure):
         )  # fmt: skip
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message if the layout of a model file does not fit the options, else an empty string."""
+        """Error message for a layout that does not fit, or an empty string."""
         return self.size_error(layout, n_features_in, self.joined != "independent")
 
     def size_error(self, layout: Layout, n_features_in: int, joined: bool) -> str:
-        """Error message if the sizes of a layout do not fit the options, else an empty string."""
+        """Error message for sizes that do not fit, or an empty string."""
         expected = n_features_in + self.n_columns_added
         if (layout.seen is not None) != (self.pairs == "seen"):
-            return f"pairs is {self.pairs!r}, and the weights are laid out otherwise"
+            return f"pairs is {self.pairs!r}, but the weights have another layout"
         if layout.n_features != expected:
-            return f"the model has {expected} features with bias and ends, and weights for {layout.n_features}"
+            return f"the model has {expected} features with bias and ends, but weights for {layout.n_features}"
         if joined != (layout.n_edge_types > 0) or layout.siblings != self.siblings:
-            return f"the structure is {self!r}, and the weights are those of another one"
+            return f"the structure is {self!r}, but the weights belong to another structure"
         if layout.n_edge_features and not layout.n_edge_types:
-            return "there are weights for features of edges, and none for edges"
+            return "there are weights for edge features, but none for edges"
         return ""
 
     def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, Any]:
@@ -120,7 +120,10 @@ class LinearStructure(Structure):
 
 
 def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Features and labels that occur together. A set of labels counts for all of them, an unknown label for none."""
+    """Features and labels that occur together.
+
+    A label set counts for all its labels, an unknown label for none.
+    """
     if batch.label_sets is None:
         return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))
     node = np.repeat(np.arange(len(batch.row)), np.diff(batch.indptr))
