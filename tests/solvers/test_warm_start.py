@@ -162,4 +162,4 @@ def test_a_state_of_another_problem_is_not_used():
     problem = MaxEnDNet().pose(*examples(X, y))
     warm = run(CuttingPlane("one"), problem, tol=1e-3).state
     fresh = CuttingPlane("n").start(problem, warm)
-    assert len(np.unique(fresh.groups)) > 1
+    assert len(np.unique(fresh.cuts.examples)) > 1
