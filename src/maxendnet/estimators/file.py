@@ -210,6 +210,15 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     FileNotFoundError
     ModelFileError
         If the file is not a model file, is damaged or truncated, or comes from version 0.1.0 or a newer version.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from maxendnet import M3N, load
+    >>> path = os.path.join(tempfile.mkdtemp(), "letters.medn")
+    >>> M3N().fit([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]).save(path)
+    >>> load(path).predict([[[0.0], [1.0]]])
+    [['a', 'b']]
     """
     content = read(path) if content is None else content
     try:

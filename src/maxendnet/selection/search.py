@@ -48,7 +48,25 @@ MAX_GROWTH = 2
 
 
 def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
-    """Return the points of the initial grid of `PathSearchCV`, see `initial_grid`."""
+    """Return the points of the initial grid of `PathSearchCV`.
+
+    Parameters
+    ----------
+    estimator : MarkovNetwork
+    examples : Examples
+        The grid follows the scale of their features.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> from maxendnet import Examples, M3N
+    >>> examples = Examples.build([[[1.0], [0.0]], [[1.0]]], [["a", "b"], ["a"]])
+    >>> [sorted(point) for point in default_grid(M3N(), examples)][:2]
+    [['C'], ['C']]
+    """
     grid = initial_grid(estimator, examples)
     return [grid.point(place) for place in grid.places]
 

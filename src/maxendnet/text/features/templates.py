@@ -134,10 +134,27 @@ def _pattern(line: str, place: str) -> Pattern:
 def read_template(path: str | os.PathLike[str]) -> str:
     """Read a template file, and return its text.
 
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    str
+
     Raises
     ------
     TextError
         Invalid template. The message begins with ``file:line:``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "template")
+    >>> with open(path, "w") as file:
+    ...     _ = file.write("U00:%x[0,0]\\nB\\n")
+    >>> read_template(path)
+    'U00:%x[0,0]\\nB\\n'
     """
     text, name = text_of(path)
     Template.parse(text, name)

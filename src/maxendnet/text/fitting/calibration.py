@@ -189,6 +189,11 @@ def reliability(probabilities: Any, right: Any, n_bins: int = 10) -> Reliability
     Returns
     -------
     Reliability
+
+    Examples
+    --------
+    >>> reliability([0.9, 0.8, 0.2, 0.1], [True, True, False, False], n_bins=2).count.tolist()
+    [2, 2]
     """
     p, truth = np.asarray(probabilities, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
     if p.shape != truth.shape:

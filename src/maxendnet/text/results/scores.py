@@ -215,6 +215,14 @@ def span_scorer(model: Any, X: Any, y: Any, scheme: str = "auto") -> float:
 
     For labels that are not tags of spans, such as parts of speech, the score is the accuracy of tokens.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with ``predict``.
+    X, y : as for ``model.score``
+    scheme : str, default="auto"
+        Tag scheme; "auto" detects it in y.
+
     Examples
     --------
     >>> from sklearn.model_selection import cross_val_score
