@@ -39,7 +39,7 @@ def public_objects():
             value = getattr(module, exported)
             if callable(value):
                 objects.setdefault(id(value), pytest.param(value, id=f"{name}.{exported}"))
-    return objects.values()
+    return list(objects.values())
 
 
 def section(doc, title):
@@ -48,8 +48,9 @@ def section(doc, title):
     return match[1].splitlines() if match else []
 
 
-def is_called_by_users(value):
-    """Whether users call it: not an exception, a tuple of results, or a class of NOT_CALLED."""
+def is_called_by_users(case):
+    """Whether users call the object: not an exception, a tuple of results, or a class of NOT_CALLED."""
+    (value,) = case.values
     if not isinstance(value, type):
         return True
     return not (issubclass(value, Exception) or hasattr(value, "_fields") or value.__name__ in NOT_CALLED)
@@ -63,14 +64,14 @@ def test_summary_is_one_short_line(value):
     assert not rest or not rest[0], f"the summary is more than one line: {summary}"
 
 
-@pytest.mark.parametrize("value", filter(lambda case: is_called_by_users(case.values[0]), public_objects()))
+@pytest.mark.parametrize("value", list(filter(is_called_by_users, public_objects())))
 def test_documented_parameters_are_those_of_the_signature(value):
     names = [line.split(":")[0] for line in section(value.__doc__, "Parameters") if line and not line.startswith(" ")]
     documented = [name.strip().lstrip("*") for line in names for name in line.split(",")]
     assert sorted(documented) == sorted(inspect.signature(value).parameters)
 
 
-@pytest.mark.parametrize("value", filter(lambda case: is_called_by_users(case.values[0]), public_objects()))
+@pytest.mark.parametrize("value", list(filter(is_called_by_users, public_objects())))
 def test_there_is_an_example(value):
     if value.__name__ == "render_pages":
         pytest.skip("needs a browser: an example would not run everywhere")

@@ -151,7 +151,7 @@ def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
             {"a": {"b": None}},
             r"X\[1\] node 2 feature 'a:b' has a value of type NoneType; give a bool, a number, a string",
         ),
-        ({"a": {3: 1}}, r"X\[1\] node 2 feature 'a' has the inner name 3 of type int; names are strings"),
+        ({"a": {3: 1}}, r"X\[1\] node 2 feature 'a' has a dict with the key 3 of type int; keys must be strings"),
         (
             {"a": ["b", 1]},
             r"X\[1\] node 2 feature 'a' has a list with 1 of type int inside; a collection holds strings",

@@ -173,7 +173,7 @@ def test_empty_sentences():
         ({"template": None}, [["a"]], "template must be a name or the text of a template, got None"),
         ({"min_count": 0}, [["a"]], "min_count must be a whole number of at least 1, got 0"),
         ({"n_hashed": 2.5}, [["a"]], "n_hashed must be a whole number of at least 1, got 2.5"),
-        ({"gazetteers": {"lower": []}}, [["a"]], "'lower' cannot name a gazetteer"),
+        ({"gazetteers": {"lower": []}}, [["a"]], "'lower' is not a valid name for a gazetteer"),
         ({"gazetteers": {"x": [3]}}, [["a"]], "gazetteer 'x' has the phrase 3"),
         ({"gazetteers": {"x": []}, "clusters": {"x": {}}}, [["a"]], "'x' names both a gazetteer and clusters"),
         ({"clusters": {"x": {"a": 1}}}, [["a"]], "clusters 'x' map 'a' to 1"),

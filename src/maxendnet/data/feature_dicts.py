@@ -280,7 +280,8 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
         for inner, part in value.items():
             if not isinstance(inner, str):
                 raise TypeError(
-                    f"feature {name!r} has the inner name {inner!r} of type {type(inner).__name__}; names are strings."
+                    f"feature {name!r} has a dict with the key {inner!r} of type {type(inner).__name__}; "
+                    "keys must be strings."
                 )
             yield from _parts(name + ":" + inner, part, depth + 1)
     else:

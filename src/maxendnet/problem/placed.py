@@ -54,7 +54,7 @@ class PlacedData:
         return [Cut(self.structure, part[0][0], part[-1][1]) for part in cut(self.structure.offsets, n, 1 << 60)]
 
     def completed(self, w: Any) -> PlacedData:
-        """Complete unknown labels with the best labellings under w."""
+        """Return the data with unknown labels replaced by their best completion under the weights w."""
         structure, backend = self.structure, self.backend
         refuse_unknown(structure.label_sets, structure.capabilities.unknown_labels, structure.described)
         labels = decode(structure.within_truth, w, backend)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ class PlacedData:
 
 
 def refuse_unknown(label_sets: Any, offered: bool, structure: str) -> None:
-    """Raise ``ValueError`` for unknown labels if a structure does not support them."""
+    """Raise ``ValueError`` if there are unknown labels and the structure does not support them."""
     if not label_sets.all_known and not offered:
         raise ValueError(
             f"{structure} does not support unknown labels, and y has UNKNOWN labels or sets of labels; see "

@@ -186,7 +186,7 @@ Hook = Callable[[Progress], Any]
 
 
 class Monitor:
-    """Hook that shows the progress of a fit, and estimates the remaining time from the trend of the gap.
+    """Hook that shows the progress of a fit and estimates the remaining time.
 
     Level 0 prints nothing, 1 updates a progress bar, 2 prints a line for every evaluation.
     """
@@ -346,12 +346,42 @@ def run(
     regularise: str = "a smaller C",
     checkpoint: CheckpointStore | None = None,
 ) -> Result:
-    """Run a solver until its certificate is at most ``tol``, or for ``max_passes`` passes over the data.
+    """Run a solver until its gap is at most ``tol``, or for ``max_passes`` passes.
 
-    After every evaluation all ``hooks`` are called, for progress, callbacks and early stopping. A hook that returns
-    True ends the fit; hooks with a method ``close`` are closed at the end. A ``checkpoint`` is offered the position
-    before every evaluation and every pass; a resumed run is bit-for-bit identical to an uninterrupted one.
-    ``regularise`` names the change of hyper-parameters that regularises more, for the warning about a slow fit.
+    Parameters
+    ----------
+    solver : Solver
+    problem : Problem
+    tol : float, default=1e-3
+        Relative duality gap at which the run stops.
+    max_passes : int, default=1000
+    warm : state of a solver or None, default=None
+        State of a similar run, for a warm start.
+    seed : int, Generator or None, default=None
+    hooks : sequence of callable, default=()
+        Called after every evaluation, for progress, callbacks and early stopping. A hook that returns True ends the
+        run. Hooks with a method ``close`` are closed at the end.
+    warn : bool, default=True
+        Whether to warn if the gap exceeds ``tol`` at the end.
+    regularise : str, default="a smaller C"
+        Change of hyper-parameters that regularises more, for that warning.
+    checkpoint : CheckpointStore or None, default=None
+        Stores the position before every evaluation and every pass. A resumed run is bit-for-bit identical to an
+        uninterrupted one.
+
+    Returns
+    -------
+    Result
+
+    Examples
+    --------
+    >>> from maxendnet import Chain, Examples, Gaussian, Hinge
+    >>> from maxendnet.problem.problem import Problem
+    >>> from maxendnet.solvers import BlockFrankWolfe, run
+    >>> examples = Examples.build([[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]])
+    >>> problem = Problem.pose(Chain().bind(examples, ["a", "b"]), Hinge(), Gaussian(), 1.0)
+    >>> run(BlockFrankWolfe(), problem, seed=0).converged
+    True
     """
     began, oracles = time.perf_counter(), problem.n_oracle
     at = None if checkpoint is None else checkpoint.resume(solver, problem, tol)

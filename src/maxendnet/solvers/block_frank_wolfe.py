@@ -75,7 +75,7 @@ class DualState:
 
 @dataclass(eq=False, repr=False)
 class BlockFrankWolfe(Solver):
-    """Block-coordinate Frank-Wolfe on the dual of any factorised prior, with pairwise steps and exact line search.
+    """Block-coordinate Frank-Wolfe on the dual, with pairwise steps and line search.
 
     One update takes one example: decode it with its costs added, then move dual weight from the worst labelling of its
     active set to the one found, by the step that is best for the dual. After the first pass examples are drawn in
@@ -226,7 +226,7 @@ class BlockFrankWolfe(Solver):
         return replace(copy, problem=problem)
 
     def support(self, problem: Problem, state: DualState) -> Support | Callable[[], Support]:
-        """Return the active labellings of the last iterate."""
+        """Return the labellings with positive dual weight in the last iterate (not the average)."""
         return partial(support_of, state) if state.may_be_lost else support_of(state)
 
     # ---- passes and certificates --------------------------------------------------------------------------------

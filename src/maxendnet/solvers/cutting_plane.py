@@ -37,7 +37,9 @@ class CuttingPlaneState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class CuttingPlane(Solver):
-    """Cutting planes for a Gaussian prior: n-slack (Tsochantaridis et al. 2004) or 1-slack (Joachims et al. 2009).
+    """Cutting planes for a Gaussian prior, with one slack or one per example.
+
+    The n-slack form is that of Tsochantaridis et al. (2004), the 1-slack form that of Joachims et al. (2009).
 
     A pass decodes every example for its most violated labelling, adds cuts, and solves the master problem, in which the
     loss is the maximum of the cuts: a quadratic programme in their multipliers, solved by Clarabel. With

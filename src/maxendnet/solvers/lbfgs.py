@@ -294,7 +294,9 @@ class LBFGS(Solver):
     def _line_search(
         self, problem: Problem, state: SmoothState, direction: FloatArray, slope: float, length: float
     ) -> SmoothState | None:
-        """Return a step that meets the strong Wolfe conditions, by bracketing and interpolation; None without one."""
+        """Search for a step that meets the strong Wolfe conditions, by bracketing and quadratic interpolation.
+
+        After 20 trials return the last step with sufficient decrease, or None."""
         low, low_value, low_slope, high, high_value = 0.0, state.value, slope, np.inf, np.inf
         best = None
         # near the optimum a decrease is below rounding, and only the slope is reliable (Hager & Zhang 2005)

@@ -31,7 +31,9 @@ LEAST_SHARE = 0.5
 
 @dataclass(eq=False, repr=False)
 class OWLQN(LBFGS):
-    """OWL-QN (Andrew & Gao 2007): L-BFGS inside one orthant at a time; weights that would change sign stop at zero.
+    """OWL-QN (Andrew & Gao 2007): L-BFGS for L1 penalties.
+
+    Each step stays within one orthant: weights that would change their sign stop at zero.
 
     The dual point is ``p(y | x; w)``, mixed with the true labelling until every ``|eta_k| <= rho``; the share s of the
     model is 1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap at no

@@ -72,7 +72,9 @@ class PotentialState:
 
 @dataclass(eq=False, repr=False)
 class PotentialAscent(Solver):
-    """Dual ascent on potentials, example by example, for the log loss: L2-CRFs and elastic nets on sparse features.
+    """Dual ascent on potentials for CRFs with sparse features, one example at a time.
+
+    For the log loss with a squared penalty: L2-CRFs and elastic nets.
 
     The dual is ``max sum_i C (entropy(q_i) + E_q cost_i) - phi(eta)`` over a distribution q_i of labellings for every
     example, with ``eta = C sum_i (f(x_i, y_i) - E_q f)`` and the costs of a loss with a margin. The logarithm of q_i is

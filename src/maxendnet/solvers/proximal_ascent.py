@@ -61,7 +61,9 @@ class ProximalAscentState:
 
 @dataclass(eq=False, repr=False)
 class ProximalAscent(Solver):
-    """Proximal-point method for the log loss with L1 and squared penalties, by `PotentialAscent`.
+    """Proximal-point method for CRFs with L1 and squared penalties.
+
+    The proximal problems are solved by `PotentialAscent`.
 
     Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. After some passes the centre
     moves to the weights reached, and a share ``push`` of the way further. Weights inside the threshold are exactly
@@ -82,6 +84,8 @@ class ProximalAscent(Solver):
         0 is the plain proximal-point method. Halved when the objective increases between two evaluations.
     check_every : int, default=6
         Passes between two evaluations of the full gap.
+    inner : PotentialAscent
+        Solver of the proximal problems.
 
     Examples
     --------

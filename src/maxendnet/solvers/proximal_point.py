@@ -63,7 +63,9 @@ class ProximalState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ProximalPoint(Solver):
-    """Proximal-point method for L1-M3N, both forms, each proximal problem by block-coordinate Frank-Wolfe.
+    """Proximal-point method for L1-M3N, as a penalty or within a ball.
+
+    The proximal problems are solved by block-coordinate Frank-Wolfe.
 
     Adds ``|mu - centre|^2 / (2 tau)`` to the objective, which makes the dual smooth: an elastic net. After some passes
     the centre moves to the mean reached. Weights inside the threshold are exactly zero. The dual point, scaled until

@@ -41,7 +41,7 @@ class SelfTrainingState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SelfTraining(Solver):
-    """Self-training: use the predictions of the model as labels of unlabelled examples. A heuristic.
+    """Self-training: use predictions as labels of unlabelled examples (a heuristic).
 
     The first round ignores unlabelled examples. Every further round labels them with the previous model and learns from
     all examples, the unlabelled ones with a weight that increases to ``weight`` in ``rounds`` rounds. A term is added

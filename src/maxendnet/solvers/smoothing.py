@@ -108,7 +108,7 @@ class SmoothPath(Solver):
 
 @dataclass(eq=False, repr=False)
 class Smoothing(SmoothPath):
-    """L-BFGS, or OWL-QN under an L1 penalty, on the hinge with a soft maximum, at falling temperature.
+    """L-BFGS or OWL-QN on the hinge with a soft maximum, at decreasing temperature.
 
     The maximum over labellings in the hinge becomes ``T log sum exp(. / T)``, which is smooth and too large by at most
     T times the entropy of the probabilities p of labellings. These probabilities are a dual point of the hinge itself,

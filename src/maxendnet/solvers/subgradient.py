@@ -165,7 +165,9 @@ class SubgradientState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Subgradient(Solver):
-    """The subgradient method (Ratliff et al. 2007), for any prior with a cumulant and for the L1 ball.
+    """Subgradient method (Ratliff et al. 2007).
+
+    For any prior with a cumulant, and for the L1 ball.
 
     Under a prior with a cumulant the prior's own metric gives the direction: a step of size s takes
     ``eta = gradient(mu)`` to ``(1 - s) eta - s C g``, with g a subgradient of the sum of losses at ``mu``. Under a

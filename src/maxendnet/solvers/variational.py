@@ -35,9 +35,9 @@ class VariationalState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Variational(Solver):
-    """Alternate a MaxEnDNet with a Gaussian prior of variances v, and new variances from its mean.
+    """Algorithm 1 of the paper: alternate Gaussian problems and updates of variances.
 
-    The prior says how: it is a scale mixture of Gaussians, and v_k is its variance given what is known of the weight.
+    The prior is a scale mixture of Gaussians, and v_k is its variance given the current mean and variance of w_k.
 
     - `Laplace`: ``v_k = sqrt((mu_k^2 + 2 v_k)/lam)``, the paper's Algorithm 1. In its terms, where the variance is 2v,
       this is ``sqrt((mu_k^2 + v_k)/lam)`` with a quarter of lam and half of C; the fixed point is the exact LapMEDN.

@@ -39,7 +39,15 @@ __all__ = [
 
 
 def as_structure(given: Any) -> Any:
-    """Return the structure of a structure or of its lower-case name.
+    """Return a structure, given itself or by its lower-case name.
+
+    Parameters
+    ----------
+    given : Structure or str
+
+    Returns
+    -------
+    Structure
 
     Examples
     --------

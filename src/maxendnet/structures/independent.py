@@ -42,7 +42,7 @@ class Independent(LinearStructure):
     pairs: str = "all"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
-        """Bind examples."""
+        """Return the structure bound to these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, self.batch_of(examples, classes, layout))
 

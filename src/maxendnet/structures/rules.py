@@ -159,7 +159,7 @@ class Chunks(Rule):
             return "", None
         if not isinstance(label, str):
             raise ValueError(f"{self!r} needs labels of type str such as 'B{self.separator}x', but y has {label!r}.")
-        if label in prefixes:  # chunks without types: B, I, O
+        if label in prefixes:  # a prefix without a chunk type, such as B or I
             return label, ""
         prefix, separator, kind = label.partition(self.separator)
         if not separator or prefix not in prefixes:
@@ -241,6 +241,10 @@ class StartsWith(LabelRule):
 def starts_with(*labels: Hashable) -> StartsWith:
     """The first node has one of these labels.
 
+    Parameters
+    ----------
+    *labels : hashable
+
     Examples
     --------
     >>> starts_with("a", "b")
@@ -261,6 +265,10 @@ class EndsWith(LabelRule):
 
 def ends_with(*labels: Hashable) -> EndsWith:
     """The last node has one of these labels.
+
+    Parameters
+    ----------
+    *labels : hashable
 
     Examples
     --------
@@ -289,6 +297,10 @@ class Never(Rule):
 
 def never(*pairs: tuple[Hashable, Hashable]) -> Never:
     """The second label of a pair never directly follows the first.
+
+    Parameters
+    ----------
+    *pairs : tuple of two labels
 
     Examples
     --------

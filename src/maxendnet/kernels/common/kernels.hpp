@@ -10,8 +10,8 @@
 
 namespace maxendnet {
 
-// How sums over labellings avoid underflow. `careful` is for forests with forbidden pairs: scaled, and again with
-// logarithms for examples in which a value comes near underflow.
+// How sums over labellings avoid underflow. `careful`, for forests with forbidden pairs, uses scaling, and repeats
+// examples that come near underflow in log space.
 enum Mode { scaled = 0, logarithmic = 1, careful = 2 };
 
 // Called regularly by kernels in which one example may take seconds; it may throw to interrupt the kernel.

@@ -278,7 +278,7 @@ struct PathSums {
   Paths<double> paths;
   const double* scores = nullptr;
   std::vector<double> factors, powers;  // exponentials of the scores of arcs, and of nodes (n, lanes)
-  std::vector<double> scales;           // (n) divisors of the values at a node
+  std::vector<double> scales;           // (n) scale of each node: its values were divided by it
   double shift = 0, end_shift = 0;      // subtracted from the scores of arcs and of ends
   bool may_scale = false, is_scaled = false;
 };

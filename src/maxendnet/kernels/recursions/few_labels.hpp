@@ -91,7 +91,7 @@ INLINE bool find_few(const BatchView& b, const R* shared, const R* per_edge, int
   return true;
 }
 
-// Returns log Z; then `joint` has the distribution of a node's label given that of its parent.
+// Returns log Z and sets `joint` to the conditional distributions p(label of a node | label of its parent).
 template <class R>
 INLINE double sum_few(const BatchView& b, const R* shared, const R* per_edge, int64_t begin, int64_t end,
                       const Workspace<R>& work, FewLabels& f) {

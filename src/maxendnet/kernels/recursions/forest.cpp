@@ -171,7 +171,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
       }
       joined[local] = above;
     }
-    // the trees of a forest are joined in the same way; `combined[r]` has the ways of trees 0 to r
+    // join the trees of the forest in the same way; `combined[r]` has the k best labellings of trees 0 to r
     std::vector<std::vector<Way>> combined;
     for (size_t r = 0; r < roots.size(); r++) {
       std::vector<Way> tree;

@@ -41,8 +41,8 @@ struct CellTable {
   std::vector<CellColumn> columns;
   std::vector<int64_t> breaks, lines;  // tokens at which sentences begin or end; line of every token, from 1
 };
-// Returns false if tokens have different numbers of columns or empty cells; the caller finds the reason. A space as separator
-// matches any number of spaces and tabs. Lines that consist of one NUL are skipped.
+// Returns false if tokens have different numbers of columns or empty cells; the caller determines which. The separator ' '
+// matches any run of spaces and tabs. Lines that consist of one NUL (comments) are skipped.
 bool read_cells(const char* text, int64_t size, char separator, bool docstart, CellTable& out);
 
 // Hash table of names. The number of slots is a power of two and larger than the number of names. A slot has the upper half of

@@ -36,7 +36,9 @@ class ProgrammeState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ConstraintGeneration(Solver):
-    """The linear programme of L1-M3N (Appendix A of the paper), with HiGHS, by row and column generation.
+    """Linear programme of L1-M3N (Appendix A), by row and column generation.
+
+    The programmes are solved by HiGHS.
 
     Minimises ``rho |mu|_1 + C sum_i u_i xi_i`` subject to ``mu . df_i(y) >= l_i(y) - xi_i`` for the labellings that
     matter (or ``C sum_i u_i xi_i`` inside the L1 ball). A round solves the programme over the rows and columns at hand,

@@ -43,7 +43,7 @@ class GibbsState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ExponentiatedGradient(DualSolver):
-    """Batch exponentiated gradient on the dual of a hinge model; stops at the relative duality gap.
+    """Batch exponentiated gradient on the dual of a hinge model.
 
     The dual variables of all examples move by ``alpha_i(y) <- alpha_i(y) exp(step (l_i(y) - mu . df_i(y)))`` and are
     normalised again. The exponent is a sum over nodes and edges, and so is ``log alpha_i``: sum-product computes the

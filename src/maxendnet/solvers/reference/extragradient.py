@@ -45,7 +45,9 @@ class SaddleState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Extragradient(DualSolver):
-    """Extragradient method for ``min over mu, max over alpha: penalty(mu) + sum alpha l - mu . eta(alpha)``.
+    """Extragradient method for the saddle-point form of a hinge model.
+
+    Solves ``min over mu, max over alpha: penalty(mu) + sum alpha l - mu . eta(alpha)``.
 
     Each pass takes a trial step of both players, looks at the gradients there, and makes the real step with them, from
     where it began. The prior stays in: mu moves to the mean of an average of dual points, weighted by step sizes that

@@ -36,7 +36,7 @@ class LabellingState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SMO(DualSolver):
-    """Sequential minimal optimisation of the dual of a hinge model; stops at the relative duality gap.
+    """Sequential minimal optimisation of the dual of a hinge model.
 
     One update takes a pair of labellings of one example: the most violated one, decoded with its costs added, and the
     least violated one among those with dual weight. Weight moves from the second to the first by the step that is best

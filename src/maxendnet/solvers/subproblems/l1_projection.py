@@ -9,7 +9,7 @@ from maxendnet.utils.checks import is_number
 
 
 def project_l1_ball(v: FloatArray, radius: float) -> FloatArray:
-    """Project v onto the ball ``sum_k |w_k| <= radius``, in time proportional to the length of v.
+    """Project v onto the L1 ball ``sum_k |w_k| <= radius``, in linear time.
 
     A soft threshold: ``sign(v) * max(|v| - theta, 0)``. Its theta is found as by Duchi et al. (2008), by halving the
     set of entries that may be the smallest one left, here at their median.

@@ -217,9 +217,9 @@ def renumbered(automaton: Automaton, states: NDArray, useful: NDArray[np.bool_] 
 
 
 class Sweeps(NamedTuple):
-    """Groups of states with the same next states, up to a few loose arcs.
+    """Groups of automaton states that have the same target state for almost every label.
 
-    Recursions process a group at a time, with labels as vector lanes.
+    Recursions process one group at a time, vectorised over labels. Other arcs are processed one by one.
     """
 
     order: NDArray[np.int64]
@@ -231,7 +231,7 @@ class Sweeps(NamedTuple):
 
 
 def sweeps_of(arcs: IntArray) -> Sweeps:
-    """Group states with the same next states, up to an eighth of the labels.
+    """Group states whose next states differ for at most an eighth of the labels.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class MarkedLabels:
         state = np.repeat(np.arange(n_states), L)
         arcs = np.full((n_states, n_symbols), -1, dtype=np.int32)
         arcs[state, symbol] = both.arcs.ravel()
-        # fired n-grams without marks, in the order of the new rows
+        # fired numbers that are not marks, sorted by row of the new automaton
         new_row = np.concatenate([state * n_symbols + symbol, n_states * n_symbols + np.arange(n_states)])[
             row[~is_mark]
         ]

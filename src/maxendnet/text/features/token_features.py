@@ -161,8 +161,8 @@ class TokenFeatures(BaseEstimator):
         for name in (*gazetteers, *clusters):
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or form_of(name) is not None:
                 raise TextError(
-                    f"{name!r} cannot name a gazetteer or clusters; use letters, digits and _, and not the name of a "
-                    f"form such as lower."
+                    f"{name!r} is not a valid name for a gazetteer or clusters; use letters, digits and _, do not "
+                    f"start with a digit, and avoid names of built-in forms such as lower."
                 )
         if set(gazetteers) & set(clusters):
             raise TextError(

@@ -85,6 +85,6 @@ class ColumnFiles:
             if self.label is not None:
                 same = [column for column in self.columns if (column - self.label) % content.n_columns == 0]
                 if same:
-                    raise TextError(f"{path}: column {same[0]} has the labels; leave it out of columns.")
+                    raise TextError(f"{path}: column {same[0]} contains the labels; remove it from columns=.")
             X = content.select(self.columns)
         return clone(self.features).fit_transform(X, y)

@@ -451,7 +451,9 @@ def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: b
     if not tokens:
         if empty:
             return Columns(([],), np.zeros(1, dtype=np.int64), name, np.zeros(0, dtype=np.int64))
-        raise TextError(f"{name}:1: no tokens; give one token a line, and a blank line between sentences.")
+        raise TextError(
+            f"{name}:1: the file has no tokens; expected one token per line and a blank line between sentences."
+        )
     width = tokens[0].count(separator) + 1
     counts = np.fromiter(map(str.count, tokens, repeat(separator)), dtype=np.int64, count=len(tokens)) + 1
     wrong = np.flatnonzero(counts != width)

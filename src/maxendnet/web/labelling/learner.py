@@ -25,7 +25,7 @@ from maxendnet.web.views.view import View, make_views
 
 
 class Kinds(NamedTuple):
-    """Kinds of leaves in addition to texts: images and structured data."""
+    """Which kinds of leaves are candidates in addition to texts."""
 
     images: bool = False
     data: bool = False

@@ -509,7 +509,7 @@ def _common(outline: Outline, nodes: Sequence[int]) -> int:
 
 
 def page_of_item(page: Page, item: Item) -> Page:
-    """Return an item as a small page; its ``nodes`` are the node numbers on its page.
+    """Return an item as a separate small page. Its ``nodes`` are node numbers on the original page.
 
     Examples
     --------

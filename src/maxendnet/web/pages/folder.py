@@ -151,14 +151,16 @@ def labelled_folder(
     folder: str | Path, given: Sequence[PageLabels], *, most: int | None = None,
     progress: Progress = quiet,
 ) -> tuple[list[Page], list[PageLabels | None], list[str]]:  # fmt: skip
-    """Read all pages of a folder with their labels; unlabelled pages show what the pages of a site share.
+    """Read all pages of a folder and match them with their labels.
+
+    Unlabelled pages are read too: features compare a page with the other pages of its site.
 
     Parameters
     ----------
     folder : path
     given : sequence of PageLabels
     most : int, optional
-        Maximum number of pages to read, about equally many from every folder. Labelled pages are always read.
+        Maximum number of pages to read, spread evenly over the folders. Labelled pages are always read.
     progress : callable, optional
 
     Returns

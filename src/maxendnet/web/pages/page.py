@@ -65,10 +65,10 @@ class UnreadPage(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Page:
-    """Nodes of a page in document order: the elements of its body and its non-blank texts.
+    """Nodes of a page in document order.
 
-    Nodes for the structured data outside the body (JSON-LD, elements of the head) follow, see
-    `maxendnet.web.pages.structured_data`.
+    Nodes are the elements of the body and the non-blank texts. Nodes for the structured data outside the body (JSON-LD,
+    elements of the head) follow, see `maxendnet.web.pages.structured_data`.
 
     Create a page with `read_page`, `Page.from_html` or `Page.from_canonical`.
 

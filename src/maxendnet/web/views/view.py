@@ -127,7 +127,7 @@ class View:
         for t in range(n):
             p = parents[t]
             tag = tags[t]
-            if tag in VALUE_TAGS or tag == OBJECT:  # distinguished by their names
+            if tag in VALUE_TAGS or tag == OBJECT:  # structured data: its name attributes are part of the tag
                 attributes = self.page.attributes[t]
                 tag = " ".join([tag, *(attributes[name] for name in NAME_ATTRIBUTES if name in attributes)])
             code = codes.get(tag)
