@@ -1,6 +1,6 @@
 """Are the default constants as good as constants chosen by cross-validation, and what does a default fit cost?
 
-Parts, of which --part chooses some:
+Parts, selected by --part:
 
 folds   error of every system and every point of its grid in three folds of the training part: the least error, per
         cent, and the excess of every point over it

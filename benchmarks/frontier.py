@@ -277,7 +277,7 @@ def main() -> None:
     arguments.add_argument("--data", required=True, metavar="FOLDER", help="with a folder for every set")
     arguments.add_argument("--sets", default=",".join(SETS), help="which, separated by commas (default: %(default)s)")
     arguments.add_argument("--budget", type=float, default=60.0, help="CPU seconds of a fit (default: %(default)s)")
-    arguments.add_argument("--out", metavar="FILE", help="finished points, to go on from")
+    arguments.add_argument("--out", metavar="FILE", help="file of finished points; an interrupted run resumes from it")
     arguments.add_argument("--figures", metavar="FOLDER", help="where figures go (default: none)")
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

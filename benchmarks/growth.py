@@ -119,7 +119,7 @@ def main() -> None:
     arguments = common.parser(__doc__)
     arguments.add_argument("--only", default="words,labels,features", help="which (default: %(default)s)")
     arguments.add_argument("--budget", type=float, default=40.0, help="CPU seconds (default: %(default)s)")
-    arguments.add_argument("--out", metavar="FILE", help="finished fits, to go on from")
+    arguments.add_argument("--out", metavar="FILE", help="file of finished fits; an interrupted run resumes from it")
     arguments.add_argument("--figure", metavar="FILE", help="where a figure goes (default: none)")
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

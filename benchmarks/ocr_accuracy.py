@@ -6,7 +6,7 @@ parts (seed 0), with fits to a relative gap of 1e-2; the model that is tested is
 1e-3. On fold 0 all five parts are held out in turn; on folds 1-9, ten times as many words, the first two. Of equal
 constants the first of the grid is taken. CRF has no constant.
 
-Every finished cell goes to the file of --out, and a run that was stopped goes on from there.
+Finished cells are written to the file of --out, and an interrupted run resumes from it.
 
     python benchmarks/ocr_accuracy.py --out ocr_accuracy.jsonl
 """

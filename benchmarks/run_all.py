@@ -1,7 +1,7 @@
 """Run all benchmarks, one after the other, and write their tables to RESULTS.md.
 
 The letters come as in the single benchmarks. Leave the machine alone meanwhile; a full run takes about an hour, most of
-it for CRFsuite and for the cross-validation of ocr_accuracy.py, which keeps its cells in a file and goes on from there.
+it for CRFsuite and for the cross-validation of ocr_accuracy.py, which stores its cells in a file and resumes from it.
 
     python benchmarks/run_all.py            # what `make bench` calls
 """

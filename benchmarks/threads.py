@@ -45,7 +45,7 @@ def seconds_of(model: Any, examples: Any, n_jobs: int) -> float:
 
 
 def serve(data: str | None, n_words: int | None, pipe: Any) -> None:
-    """A process with the examples, which makes the fits that it is asked for."""
+    """A process that holds the examples and runs the requested fits."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     examples = letters(data, n_words)
     pipe.send("ready")

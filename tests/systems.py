@@ -42,7 +42,7 @@ def roughly(model, **more):
 
 
 def flat(labellings):
-    """The labels of all examples, one behind the other."""
+    """Labels of all examples, concatenated."""
     return [label for labels in labellings for label in labels]
 
 

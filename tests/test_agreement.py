@@ -47,7 +47,7 @@ from maxendnet.structures.bound.choice import BoundChoice
 
 TOL = 1e-6
 MAX_PASSES = 5000
-# How far cvxpy's optimum may be off, relative: it is asked for 1e-10, and refused if it is worse than 5e-9.
+# Relative error of the optimum by cvxpy: 1e-10 is requested, and results worse than 5e-9 are refused.
 SLACK = 1e-8
 
 
@@ -122,7 +122,7 @@ def hierarchy():
 
 
 def choices():
-    """One node of several, or none; two labels to choose it for, of which some nodes may have one only."""
+    """At most one selected node per example, with one of two labels; some nodes may have only one of them."""
     rng = np.random.default_rng(55)
     y = [["a", "-", "-"], ["-", "b"], ["-", "-", "-", "a"], ["-"], ["b", "-", "-"], ["-", "-"]] * 2
     allowed = [
@@ -313,7 +313,7 @@ def cumulant(prior, eta):
 
 
 def solved(objective, constraints):
-    """The optimal value to 5e-9 at least: how many of the digits it is asked for Clarabel finds, rounding decides."""
+    """Optimal value to at least 5e-9: rounding limits how many of the requested digits Clarabel reaches."""
     problem = cp.Problem(objective, constraints)
     asked = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
     least = {f"reduced_{name}": 50 * tol for name, tol in asked.items()}  # with less the status is an error

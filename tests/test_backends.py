@@ -224,7 +224,7 @@ def test_parts_are_added_up(n):
 
 
 def test_neighbours_are_added_first():
-    """One tree for a number of parts: numbers of which the order of additions can be read."""
+    """The order of additions depends only on the number of shards; the numbers reveal the order."""
     large = 2.0**60  # 1 + large is large
     assert add_up([Partial(x) for x in (1.0, large, -large, 1.0)], 4).loss == (1.0 + large) + (-large + 1.0)
     assert add_up([Partial(x) for x in (large, -large, 1.0, 1.0, 1.0)], 5).loss == 3.0

@@ -498,7 +498,7 @@ INTERRUPTED = """
         at_work, sent = threading.Event(), []
         thread = threading.Thread(target=interrupt, args=(at_work, sent), daemon=True)
         thread.start()
-        Monitor.__call__ = lambda *_: at_work.set()  # the first look at the gap: now the solver is at work
+        Monitor.__call__ = lambda *_: at_work.set()  # called at the first evaluation: the solver is running
         top = _kernels.top
         _kernels.top = lambda *arguments: (at_work.set(), top(*arguments))
         try:

@@ -13,7 +13,7 @@ SYSTEMS = ["LapMEDN", "M3N", "L1M3N", "CRF", "L1CRF", "L2CRF"]
 
 @pytest.fixture
 def letters(monkeypatch):
-    """Words of random pixels in the place of the real letters, which may not be at hand."""
+    """Words of random pixels instead of the real letters, which may be unavailable."""
     rng = np.random.default_rng(0)
     words = rng.choice(["on", "no", "noon", "nun"], size=2000).tolist()
     dark = [np.array([letter == "n" for letter in word]) for word in words]

@@ -24,7 +24,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def many():
-    """So many nodes that they are cut into several shards."""
+    """Enough nodes for several shards."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 26)) for n in rng.integers(5, 15, size=600)]
     return X, [np.argmax(x + rng.normal(size=x.shape), axis=1).tolist() for x in X]
@@ -207,7 +207,7 @@ def test_the_same_bits_on_several_shards(model, many):
 
 
 class Counting(Threads):
-    """A backend of the user: it counts the sums that it is asked for."""
+    """A user-defined backend that counts the requested sums."""
 
     def __init__(self):
         super().__init__(1)

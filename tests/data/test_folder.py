@@ -410,7 +410,7 @@ def in_small_parts(monkeypatch):
 
 @pytest.fixture(scope="module")
 def large():
-    """So many nodes that there are several groups of them."""
+    """Enough nodes for several groups."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(n, 6)) for n in rng.integers(5, 15, size=400)]
     return Examples.build(X, [np.argmax(x + rng.normal(size=x.shape), axis=1).tolist() for x in X])
@@ -483,7 +483,7 @@ def test_predict_stream():
             yield x
 
     stream = model.predict_stream(source(), n_at_once=7)
-    assert next(stream) == expected[0] and len(taken) == 7  # no more was asked for
+    assert next(stream) == expected[0] and len(taken) == 7  # nothing is read ahead
     assert list(stream) == expected[1:]
     examples = Examples.build(X)
     assert list(model.predict_stream([examples[:5], examples[5:]], n_at_once=3)) == expected

@@ -64,7 +64,7 @@ def test_margins_of_leaves_by_a_product_are_max_marginals(pages):
 
 
 def test_distinct_columns_are_fitted_as_one_without_a_change(pages):
-    """An L1-CRF with columns that are alike made one reaches the objective of the one with all of them."""
+    """Merging identical columns does not change the optimal objective of an L1-CRF."""
     from maxendnet import L1CRF
 
     train = pages.rows("train")
@@ -80,7 +80,7 @@ def test_distinct_columns_are_fitted_as_one_without_a_change(pages):
 
 
 def test_columns_that_all_differ_keep_their_places(pages, monkeypatch):
-    """Weights of an L1 system belong to their columns, also when no two of them are alike."""
+    """Weights of an L1 system are assigned to their columns, also if all columns differ."""
     train, model = pages.rows("train"), "independent"
     made, matrices = pages.featurised(model), pages.matrices(model)
     columns = pages.columns(train, KNOWN.groups, KNOWN.min_sites, model)

@@ -110,7 +110,7 @@ every_solver = pytest.mark.parametrize("name", MODELS)
 
 
 class Interrupted(BaseException):
-    """In the place of a signal that ends the process."""
+    """Simulates a signal that ends the process."""
 
 
 def fitted(model, y, **options):
@@ -120,7 +120,7 @@ def fitted(model, y, **options):
 
 
 def interrupted(monkeypatch, at, model, y, path, **options):
-    """A fit that ends when it has written so many positions; False if it came to its own end before."""
+    """Whether a fit was interrupted after it wrote ``n`` positions; False if it finished first."""
     offer, n_offers = Checkpoint.offer, [0]
 
     def offer_and_stop(self, position, problem, last=False):
@@ -240,7 +240,7 @@ def test_it_is_written_now_and_then(tmp_path, monkeypatch):
     monkeypatch.setattr(LBFGS, "step", tick)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (60.0, None, lambda: times[0]))
     fitted(L2CRF(solver=LBFGS(), tol=1e-9, max_passes=22), Y, checkpoint=tmp_path / "c", checkpoint_every=10.0)
-    # every 10 seconds were asked for, but a write of one second is made every 20 at most; and the last one
+    # every 10 seconds requested, but a write that takes one second happens at most every 20; and the last one
     assert written == [0, 5, 10, 15, 20, 22]
 
 

@@ -182,7 +182,7 @@ def test_l1_crf_ends():
 
 
 def test_some_weights_of_many(monkeypatch):
-    """The Hessian is that of the weights of which examples say most."""
+    """The Hessian covers the weights that are best determined by the examples."""
     monkeypatch.setattr(sampled_hessian, "MOST_WEIGHTS", 10)
     monkeypatch.setattr(sampled_hessian, "MOST_OF_MANY", 12)
     X, y = attributes(60)

@@ -118,7 +118,7 @@ def test_one_part_elsewhere_is_the_solver_itself(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_parts_elsewhere_are_those_of_threads(name):
-    """As many as there are threads of workers, if nothing else is asked for."""
+    """The default is one part per thread of the workers."""
     model, solver = MODELS[name]
     here = model(solver=solver(parts=2), tol=0.1, random_state=0).fit(X, Y)
     there = model(solver=solver(), tol=0.1, random_state=0, backend=Elsewhere()).fit(X, Y)

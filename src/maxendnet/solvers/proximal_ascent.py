@@ -18,10 +18,10 @@ from maxendnet.solvers.subproblems.working_set import WorkingSet, working_set
 from maxendnet.utils.checks import require_count
 
 NEAR = 0.8
-"""A weight is in the working set if it is not zero, or if its |eta| is at least so much of the price of |w|."""
+"""A weight is in the working set if it is not zero, or if its |eta| is at least this share of the L1 penalty."""
 FIRST = 2.0
-"""The first working set has the weights whose slope at zero is above so many times the price: on CoNLL-2000 a third of
-those above the price itself, and most that are needed."""
+"""The first working set has the weights whose slope at zero exceeds this multiple of the L1 penalty. On CoNLL-2000
+these are a third of the weights whose slope exceeds the penalty itself, and most of those needed."""
 
 
 @dataclass

@@ -90,7 +90,7 @@ class SelfTraining(Solver):
     def _inner(self, convex: Problem, tol: float) -> Solver:
         from maxendnet.solvers.choose import default_solver
 
-        if not convex.label_sets.all_known:  # examples of which something is known
+        if not convex.label_sets.all_known:  # partly labelled examples
             return ConcaveConvex(self.inner)
         return self.inner or default_solver(convex, tol).solver
 

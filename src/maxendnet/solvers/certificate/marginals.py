@@ -61,7 +61,7 @@ def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
 def marginals_in_parts(
     structure: Any, w: FloatArray, backend: Any = None, added: FloatArray | None = None
 ) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
-    """Yield marginals of ``p(y|x; w)`` for some thousand nodes at a time, since those of all edges need much memory.
+    """Yield marginals of ``p(y|x; w)`` for a few thousand nodes at a time, to bound the memory of edge marginals.
 
     ``added`` has a row of scores for each label set, which are added to those of the labels.
 
