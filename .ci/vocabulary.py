@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROSE = {".py", ".pyi", ".md", ".cpp", ".hpp", ".js", ".html"}
 REPLACEMENTS = {
-    r"(?<!none )(?<!each )(?<!either )(?<!all )\bof which\b": "split the sentence",
+    r"(?<!none\s)(?<!each\s)(?<!either\s)(?<!all\s)\bof which\b": "split the sentence",
     r"\bthat (?:is|are) not known\b": "unknown",
     r"\bin the place of\b": "instead of",
     r"\bthat stands? for\b": "represents, replaces",
