@@ -216,7 +216,7 @@ def courses(name: str, folder: Path, n: int | None, budget: float, cells: common
         for tol in TOLS:
             key = {"set": name, "n": n, "model": label, "tol": tol}
             cell = cells.get(key, lambda: ours(task, model, tol, budget))  # noqa: B023
-            found.setdefault(label, []).append({"asked": f"{tol:g}", **cell})
+            found.setdefault(label, []).append({"limit": f"{tol:g}", **cell})
             common.say(f"{name} {label} {tol:g}: {cell}")
             if cell["late"]:
                 break
@@ -231,7 +231,7 @@ def courses(name: str, folder: Path, n: int | None, budget: float, cells: common
                 return peer[0].train(algorithm, settings_of(algorithm, k, task.models))  # noqa: B023
 
             cell = cells.get(key, compute)
-            found.setdefault(f"CRFsuite {algorithm}", []).append({"asked": str(k), **cell})
+            found.setdefault(f"CRFsuite {algorithm}", []).append({"limit": str(k), **cell})
             common.say(f"{name} CRFsuite {algorithm} {k}: {cell}")
             if cell["seconds"] > 3 * budget or cell["passes"] < k:
                 break
@@ -285,7 +285,7 @@ def main() -> None:
     for name in given.sets.split(","):
         found, unit = courses(name, Path(given.data), n, budget, cells)
         rows = [
-            (label, point["asked"], f"{point['seconds']:.1f}", f"{point['units']:.0f}", point["passes"],
+            (label, point["limit"], f"{point['seconds']:.1f}", f"{point['units']:.0f}", point["passes"],
              "-" if point["gap"] is None else f"{point['gap']:.1e}", f"{point['error']:.2f}")
             for label, points in found.items() for point in points
         ]  # fmt: skip

@@ -120,7 +120,7 @@ def main() -> None:
         print("(--quick: 200 words; not a measurement)\n")
     times = f"median of {given.repeat}" if given.repeat > 1 else "one run"
     print(f"{len(train):,} words, {len(train.y):,} letters. CPU seconds of one thread, {times}, in turn:\n")
-    head = ("until CRFsuite's objective", "CRFsuite", "iterations", "maxendnet", "passes", "ratio", "asked")
+    head = ("until CRFsuite's objective", "CRFsuite", "iterations", "maxendnet", "passes", "ratio", "target")
     print(common.table(head, rows))
     print("The same models by a plain `fit`, to a proven relative gap of 1e-3:\n")
     print(common.table(("to gap 1e-3", "maxendnet", "passes", "objective", "gap", "ratio to CRFsuite"), full))

@@ -66,7 +66,7 @@ def main() -> None:
         print("(--quick: 200 words; not a measurement)\n")
     print(f"{len(train):,} words, {len(train.y):,} letters. CPU seconds of one thread, median of {given.repeat}:\n")
     lines = []
-    for name, _, tol, asked in MODELS:
+    for name, _, tol, target in MODELS:
         used, beside = np.median(rows[name], axis=0)
         share = float(np.median([a / b for a, b in rows[name]]))
         n_passes, gap, error, solver = reached[name]
@@ -74,10 +74,10 @@ def main() -> None:
         lines.append(
             (
                 name, f"{tol:g}", solver, f"{used:.2f}", f"{beside:.2f}", str(n_passes), f"{gap:.1e}", f"{error:.2f}",
-                f"**{share:.2f}**", common.verdict(share, asked) + proven,
+                f"**{share:.2f}**", common.verdict(share, target) + proven,
             )
         )  # fmt: skip
-    head = ("", "tol", "solver", "CPU s", "perceptron, CPU s", "passes", "gap", "error on fold 0, %", "share", "asked")
+    head = ("", "tol", "solver", "CPU s", "perceptron, CPU s", "passes", "gap", "error on fold 0, %", "share", "target")
     print(common.table(head, lines))
     if given.no_l1_crf:
         return

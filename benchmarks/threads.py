@@ -93,7 +93,7 @@ def main() -> None:
     for pipe in pipes:
         pipe.send(None)
     print(f"{len(examples):,} words, wall seconds, median of {given.repeat}:\n")
-    head = ("", "one thread", "two threads", "ratio", "two processes, a fit each", "share", "asked")
+    head = ("", "one thread", "two threads", "ratio", "two processes, a fit each", "share", "target")
     print(common.table(head, rows))
 
 

@@ -21,29 +21,29 @@ from maxendnet.solvers.curvature.soft_curvature import has_blocks
 from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, features_of
 
 # Thresholds of the rules; the measurements behind them are in benchmarks/SOLVERS.md.
-FEW_NODES = 1000
-STRONG = 2.0
-STRONG_DEVIATION = 0.09
-MANY_NODES_L1 = 10_000
-STRONG_L1 = 5.0
-WEAK_RIDGE = 0.5
+MIN_NODES = 1000
+MIN_STRENGTH = 2.0
+MIN_DEVIATION = 0.09
+MIN_NODES_L1 = 10_000
+MIN_L1_STRENGTH = 5.0
+MIN_RIDGE = 0.5
 MAX_DENSITY = 1 / 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the choice of a solver depends on.
+    """Properties of a problem that determine its default solver.
 
     Attributes
     ----------
     prior : {"gaussian", "l1", "l1 ball", "scale mixture", "other"}
-        A scale mixture has no cumulant that the kernels know.
+        "scale mixture" is a prior without a cumulant in the kernels.
     loss : {"log", "hinge", "hinge with another slack"}
     accepts : frozenset of str
         Names of the solvers whose requirements the problem meets.
     n_nodes : int
     unknown_labels : bool
-        Of margin models: whether some labels are unknown.
+        Whether a margin model has unknown labels.
     self_training : bool
         Whether unlabelled examples have a weight.
     local : bool
@@ -51,19 +51,19 @@ class Facts:
     strength : float
         ``C * nodes * prior variance / weights``, divided by the cost of a sum over labellings relative to a maximum.
     deviation : float
-        ``C * prior standard deviation``, divided likewise; 0 with many features, whose Hessian has no blocks.
+        ``C * prior standard deviation``, divided by the same cost; 0 with too many features for a block Hessian.
     l1_strength : float
         ``C * largest feature / rho``
     ridge : float
-        Price of ``|w|^2 / 2`` relative to C.
+        Coefficient of ``|w|^2 / 2`` relative to C.
     full_hessian : bool
         Whether the Hessian of all weights saves more than it costs.
     cheap_hessian : bool
-        Whether it costs little beside a pass, also for a part of many weights.
+        Whether a full or partial Hessian is cheap compared with a pass.
     sparse : bool
-        Whether nodes have a small share of many features.
+        Whether each node has few of many features.
     dependent : bool
-        Whether some features are sums of others; looked for in L1-CRFs only.
+        Whether some features are linear combinations of others; computed for L1-CRFs only.
     """
 
     prior: str
@@ -112,7 +112,7 @@ def is_l1(facts: Facts) -> bool:
 
 def is_strong(facts: Facts) -> bool:
     """Whether the examples outweigh the prior, so that updates of one example at a time need many passes."""
-    return facts.n_nodes >= FEW_NODES and (facts.strength > STRONG or facts.deviation > STRONG_DEVIATION)
+    return facts.n_nodes >= MIN_NODES and (facts.strength > MIN_STRENGTH or facts.deviation > MIN_DEVIATION)
 
 
 RULES = (
@@ -138,10 +138,10 @@ RULES = (
         "cuts are on the whole risk, whatever the slack",
     ),
     Rule(
-        "InteriorPoint", f"hinge, L1, at least {MANY_NODES_L1:,} nodes and `C * largest feature / rho >= "
-        f"{STRONG_L1:g} tol`, if the full Hessian is worthwhile",
-        lambda f, tol: f.loss == "hinge" and f.prior == "l1" and f.n_nodes >= MANY_NODES_L1 and f.full_hessian
-        and f.l1_strength >= STRONG_L1 * tol,
+        "InteriorPoint", f"hinge, L1, at least {MIN_NODES_L1:,} nodes and `C * largest feature / rho >= "
+        f"{MIN_L1_STRENGTH:g} tol`, if the full Hessian is worthwhile",
+        lambda f, tol: f.loss == "hinge" and f.prior == "l1" and f.n_nodes >= MIN_NODES_L1 and f.full_hessian
+        and f.l1_strength >= MIN_L1_STRENGTH * tol,
         "a path of smooth problems with the full Hessian",
     ),
     Rule(
@@ -155,34 +155,34 @@ RULES = (
         "needs the best labelling, and from the prior its mean or a projection; a gap of a few percent",
     ),
     Rule(
-        "BlockFrankWolfe", f"hinge, fewer than {FEW_NODES:,} nodes, a moderate C or `tol` below 1e-4",
+        "BlockFrankWolfe", f"hinge, fewer than {MIN_NODES:,} nodes, a moderate C or `tol` below 1e-4",
         lambda f, tol: f.loss == "hinge" and f.local
         and not (is_strong(f) and "Smoothing" in f.accepts and made_for("Smoothing", tol)),
         "one example at a time, steps of a few hundred coordinates",
     ),
     Rule(
-        "Smoothing", f"hinge, a large C: `C * nodes * prior variance / weights > {STRONG:g}` or, with at most "
-        f"{MAX_DENSE_FEATURES} features, `C * prior standard deviation > {STRONG_DEVIATION:g}`; distributed examples; "
+        "Smoothing", f"hinge, a large C: `C * nodes * prior variance / weights > {MIN_STRENGTH:g}` or, with at most "
+        f"{MAX_DENSE_FEATURES} features, `C * prior standard deviation > {MIN_DEVIATION:g}`; distributed examples; "
         "structures without block updates",
         lambda f, tol: f.loss == "hinge",
         "L-BFGS on a soft maximum: the number of passes hardly grows with C",
     ),
     Rule(
-        "PotentialAscent", f"log loss, squared penalty of at least {WEAK_RIDGE:g} C, at least {FEW_NODES:,} nodes with "
+        "PotentialAscent", f"log loss, squared penalty of at least {MIN_RIDGE:g} C, at least {MIN_NODES:,} nodes with "
         f"more than {MAX_DENSE_FEATURES} sparse features",
-        lambda f, tol: f.loss == "log" and f.sparse and f.ridge >= WEAK_RIDGE,
+        lambda f, tol: f.loss == "log" and f.sparse and f.ridge >= MIN_RIDGE,
         "one example at a time: ten passes for chunks where L-BFGS takes 161",
     ),
     Rule(
-        "ProximalAscent", f"log loss, a smaller or no squared penalty, at least {FEW_NODES:,} nodes with more than "
+        "ProximalAscent", f"log loss, a smaller or no squared penalty, at least {MIN_NODES:,} nodes with more than "
         f"{MAX_DENSE_FEATURES} sparse features; `tol` of at least 1e-3",
         lambda f, tol: f.loss == "log" and f.sparse and made_for("ProximalAscent", tol),
         "a sequence of problems with a larger squared penalty",
     ),
     Rule(
-        "InteriorPoint", f"log loss, L1, at least {FEW_NODES:,} nodes, if a Hessian costs little beside a pass or some "
-        "features are sums of others; `tol` of at least 1e-4",
-        lambda f, tol: f.loss == "log" and f.prior == "l1" and f.n_nodes >= FEW_NODES
+        "InteriorPoint", f"log loss, L1, at least {MIN_NODES:,} nodes, if a Hessian is cheap compared with a pass or "
+        "features are linearly dependent; `tol` of at least 1e-4",
+        lambda f, tol: f.loss == "log" and f.prior == "l1" and f.n_nodes >= MIN_NODES
         and (f.cheap_hessian or f.dependent) and made_for("InteriorPoint", tol),
         "certifies where OWL-QN has no dual point",
     ),
@@ -250,7 +250,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         details["cheap_hessian"] = partial_hessian_worthwhile(problem) or (
             full_hessian_worthwhile(problem) and passes_are_expensive(problem)
         )
-        details["dependent"] = loss == "log" and n_nodes >= FEW_NODES and has_dependent_features(problem)
+        details["dependent"] = loss == "log" and n_nodes >= MIN_NODES and has_dependent_features(problem)
     if loss == "log":
         details["ridge"] = float(getattr(prior, "ridge", None) or 0.0) / C
         details["sparse"] = has_sparse_features(problem)
@@ -276,7 +276,7 @@ def has_sparse_features(problem: Problem) -> bool:
     batch, layout = problem.batch, problem.structure.layout
     n_nodes, n_features = len(batch.parent), layout.n_features
     few_features = layout.seen is None and n_features <= MAX_DENSE_FEATURES
-    return n_nodes >= FEW_NODES and not few_features and len(batch.indices) < MAX_DENSITY * n_nodes * n_features
+    return n_nodes >= MIN_NODES and not few_features and len(batch.indices) < MAX_DENSITY * n_nodes * n_features
 
 
 def has_dependent_features(problem: Problem) -> bool:
