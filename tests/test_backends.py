@@ -457,8 +457,8 @@ def test_shards_share_padded_weights(loss, monkeypatch):
     bound = Chain().bind(examples, distinct_labels(examples.y))
     problem = Problem.pose(bound, loss, Gaussian())
     problem.data.shards = [bound.take(k, k + 4) for k in range(0, len(X), 4)]
-    laid_out, calls = padding._laid_out, []
-    monkeypatch.setattr(padding, "_laid_out", lambda *a: calls.append(None) or laid_out(*a))
+    compute, calls = padding._search_weights, []
+    monkeypatch.setattr(padding, "_search_weights", lambda *a: calls.append(None) or compute(*a))
     w = np.random.default_rng(0).normal(size=problem.n_weights)
     first = problem.loss_and_gradient(w)
     assert len(calls) == 1 and not bound.layout.cache._of_weights

@@ -77,7 +77,7 @@ def test_predictions_are_enumeration():
     assert set(itertools.chain.from_iterable(itertools.chain.from_iterable(drawn))) <= {"a", "b"}
     clamped = model.predict(X, given=[["b", UNKNOWN, "b"], UNKNOWN, UNKNOWN])
     assert clamped[0][0] == clamped[0][2] == "b"
-    with pytest.raises(ValueError, match="offers no top"):
+    with pytest.raises(ValueError, match="does not support top"):
         model.predict_top(X)
 
 

@@ -22,7 +22,7 @@ def counted(monkeypatch):
     """How often weights are laid out, and tables of names are made."""
     calls = {"weights": 0, "names": 0}
 
-    def lay_out(*arguments, original=padding._laid_out):
+    def lay_out(*arguments, original=padding._search_weights):
         calls["weights"] += not arguments[1].flags.writeable
         return original(*arguments)
 
@@ -31,7 +31,7 @@ def counted(monkeypatch):
             calls["names"] += 1
             return super().__iter__()
 
-    monkeypatch.setattr(padding, "_laid_out", lay_out)
+    monkeypatch.setattr(padding, "_search_weights", lay_out)
     calls["type"] = Counted
     return calls
 

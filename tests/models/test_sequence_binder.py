@@ -142,7 +142,7 @@ def test_examples_with_more_than_features_are_bound_as_usual():
     assert estimator.predict(limited) == [["O", "B-X"]]
     with pytest.raises(ValueError, match="X has edges of type 1, but the model has weights for types 0 to 0"):
         estimator.predict(Examples.build([x], edge_types=[[1]]))
-    with pytest.raises(ValueError, match="X comes with edges of its own"):
+    with pytest.raises(ValueError, match="but X has edges"):
         estimator.predict([(x, [(0, 1)])])
     with pytest.raises(ValueError, match="the model is expecting 0"):
         estimator.predict(Examples.build([x], label_features=[np.ones((2, 3, 1))], labels=LABELS))
