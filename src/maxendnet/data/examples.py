@@ -322,9 +322,9 @@ class Examples:
 
     @property
     def mean_squared_norm(self) -> float:
-        """Mean over nodes of the squared norm of their features, weighted by ``sample_weight``: R^2 in the docs.
+        """Mean squared norm of the features of a node, R^2 in the documentation.
 
-        Unlabelled nodes count too.
+        Nodes are weighted by ``sample_weight``. Unlabelled examples do not count.
         """
         return NormSum.of(self).mean
 

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maxendnet.data.unknown import UNKNOWN
+
 NODES_AT_ONCE = 1 << 16
 """Nodes whose features are in memory at a time, for memory-mapped examples."""
 SMALLEST, LARGEST = 1e-12, 1e12
@@ -22,7 +24,10 @@ class NormSum(NamedTuple):
 
     @classmethod
     def of(cls, examples: Any) -> NormSum:
-        """Sum over the nodes of examples. Label features count with their mean over labels.
+        """Sum over the nodes of examples with labels.
+
+        Label features count with their mean over labels. Unlabelled examples do not count, because they must not
+        affect the weights of a model.
 
         Examples
         --------
@@ -33,6 +38,10 @@ class NormSum(NamedTuple):
         X, extra, total = examples.X, examples.label_features, 0.0
         lengths, weight = np.diff(examples.offsets), examples.sample_weight
         weights = np.repeat(np.ones(len(lengths)) if weight is None else weight, lengths)
+        if examples.y is not None and examples.y.dtype == object:
+            is_labelled = np.fromiter((label is not UNKNOWN for label in examples.y.tolist()), bool, len(weights))
+            counts = np.diff(np.concatenate([[0], np.cumsum(is_labelled)])[examples.offsets])
+            weights = weights * np.repeat(counts > 0, lengths)
         for first in range(0, len(weights), NODES_AT_ONCE):
             nodes = slice(first, first + NODES_AT_ONCE)
             ends = X.indptr[first : first + NODES_AT_ONCE + 1]
