@@ -11,19 +11,19 @@ from sklearn.base import BaseEstimator
 class Piece(BaseEstimator):
     """Base class of priors, losses, structures and solvers: hyper-parameters only.
 
-    As scikit-learn ``BaseEstimator`` a piece supports ``clone``, ``get_params`` and parameter names such as
+    As a scikit-learn ``BaseEstimator``, a piece supports ``clone``, ``get_params`` and parameter names such as
     ``prior__lam`` in a grid search. It holds no data and no state; an estimator stores the results of a fit.
     """
 
     def check(self) -> None:
         """Raise ``ValueError`` for an invalid hyper-parameter.
 
-        Called once for each problem.
+        It is called once for each problem.
         """
 
 
 def options(piece: Any) -> dict[str, Any]:
-    """Return the hyper-parameters by name; faster than ``get_params``.
+    """Return the hyper-parameters by name. This is faster than ``get_params``.
 
     Examples
     --------

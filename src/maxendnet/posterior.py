@@ -13,7 +13,7 @@ from maxendnet.priors.base import ExactPrior, FloatArray
 
 
 class NoPosteriorError(ValueError, AttributeError):
-    """Error: a point estimate has no distribution over the weights."""
+    """Raised if a posterior is requested from a point estimate."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,9 +71,9 @@ class Posterior:
     @cached_property
     def kl(self) -> float:
         cumulant = self.prior.cumulant(self.eta)
-        if cumulant == np.inf:  # outside the domain; avoids inf - inf
+        if cumulant == np.inf:  # eta is outside the domain; avoids inf - inf
             return cumulant
-        # non-negative; rounding may give -1e-17 at eta = 0
+        # at eta = 0, rounding may give -1e-17
         return float(np.maximum(np.sum(self.eta * self.mean) - cumulant, 0.0))
 
     @cached_property
@@ -166,7 +166,7 @@ class VariationalPosterior:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointEstimate:
-    """Weights without a distribution; only ``mean`` is available.
+    """Weights without a posterior distribution; only ``mean`` is available.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class PointEstimate:
     kind = "point"
 
     def __post_init__(self) -> None:
-        mean = self.mean.view()  # predictions cache values computed from the weights
+        mean = self.mean.view()  # read-only, so that predictions can cache values computed from the weights
         mean.flags.writeable = False
         object.__setattr__(self, "mean", mean)
 

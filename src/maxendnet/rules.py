@@ -1,4 +1,6 @@
-"""Rules for the labellings of chains: ``Chain(rules=[bio(), ends_with("stop")])``, or only at prediction.
+"""Rules: constraints on the labellings of chains, such as ``Chain(rules=[bio(), ends_with("stop")])``.
+
+Rules can also be passed to ``predict`` alone: ``predict(X, rules=...)``.
 
 | rule | valid labellings |
 |---|---|
@@ -8,7 +10,7 @@
 | `at_most_once` | each of the given labels occurs at most once in an example |
 | `regex` | the labels match a regular expression over labels |
 
-The first five rules are pairwise: they cost no time. The others need an automaton.
+The first five rules are pairwise, so they cost no time. The others need an automaton.
 """
 
 from maxendnet.structures.rules import at_most_once, bio, bioes, ends_with, never, regex, starts_with

@@ -134,7 +134,7 @@ def test_other_systems(joined):
 @pytest.mark.parametrize("solver", [BlockFrankWolfe(), SMO()])
 def test_solvers_with_kernels_for_costs_of_labels_say_no(solver):
     structure, data = examples("chain")
-    with pytest.raises(ValueError, match="costs of several labels together"):
+    with pytest.raises(ValueError, match="joint costs of several labels"):
         M3N(cost=COST, structure=structure, solver=solver).fit(data)
 
 

@@ -396,7 +396,7 @@ def bioes_is_valid(labels):
 
 @pytest.mark.parametrize("pattern", ["a (", "a )", "* a", "[a", "a{2,1}", "[a |]"])
 def test_patterns_that_cannot_be_read(pattern):
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="cannot be parsed"):
         regex(pattern).automaton(np.array(["a"]))
 
 

@@ -243,7 +243,7 @@ def test_options_that_make_no_sense(options, message):
 def test_edge_features_are_refused_by_higher_orders():
     rng = np.random.default_rng(0)
     examples = Examples.build([rng.normal(size=(3, 1))], [["a", "b", "a"]], edge_features=[rng.normal(size=(2, 1))])
-    with pytest.raises(ValueError, match="takes no edge types and edge features"):
+    with pytest.raises(ValueError, match="does not support edge types and edge features"):
         Chain(order=2).bind(examples, np.array(["a", "b"]))
 
 

@@ -351,7 +351,7 @@ def test_what_needs_elimination_says_so():
     case = Case(0, [6], 2, density=1.0)
     model = M3N(structure=Graph("relaxed", bias=True), tol=0.1).fit(case.examples)
     for call in (model.predict_top, model.sample, model.predict_max_marginals):
-        with pytest.raises(ValueError, match=r"need elimination, but X\[0\], of 6 nodes and 15 edges"):
+        with pytest.raises(ValueError, match=r"need elimination, but X\[0\], with 6 nodes and 15 edges"):
             call(case.examples)
 
 

@@ -20,9 +20,9 @@ from maxendnet.utils.checks import is_number, require_count
 from maxendnet.utils.progress import progress_bar
 
 LOSSES = ("share", "0/1")
-"""Losses of an example: its share of wrong nodes, or 1 unless all nodes are right."""
+"""Losses of an example: its share of wrong nodes; 0/1, which is 1 if any node is wrong."""
 
-# Distances of candidate posteriors from the prior, as multiples of that of the fitted posterior: 2^-2 to 2^7.
+# Distances of candidate posteriors from the prior, in units of the distance of the fitted posterior: 2^-2 to 2^7.
 SCALES = 2.0 ** np.arange(-2.0, 8.0)
 # For a prior learned on a split: standard deviations in units of the root mean square of the weights, and positions of
 # the posterior mean between the prior mean (0) and the fitted weights (1).
@@ -38,16 +38,16 @@ class Candidate(NamedTuple):
     kl: float
     posterior: Any
     n_priors: int = 1
-    """Number of priors among which its prior is chosen, for the union bound."""
+    """Number of priors from which the prior was selected, for the union bound."""
 
 
 def held_out_bound(estimator: Any, X: Any, y: Any = None, *, delta: float = 0.05) -> BoundReport:
-    """Bound the risk of ``estimator.predict`` from held-out examples.
+    """Compute an upper bound on the risk of ``estimator.predict`` from held-out examples.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted.
+        Fitted estimator.
     X, y
         As for ``estimator.score``. The examples must not have been used for the fit or to choose hyper-parameters.
     delta : float, default=0.05
@@ -56,8 +56,8 @@ def held_out_bound(estimator: Any, X: Any, y: Any = None, *, delta: float = 0.05
     Returns
     -------
     BoundReport
-        For the 0/1 loss of an example, the exact binomial bound (Clopper-Pearson). For its share of wrong nodes, the
-        smaller of the Chernoff (kl) bound and the empirical Bernstein bound, each with half of ``delta``.
+        The row for the 0/1 loss is the exact binomial bound (Clopper-Pearson). The row for the share of wrong nodes
+        is the smaller of the Chernoff (kl) bound and the empirical Bernstein bound, each with half of ``delta``.
 
     Examples
     --------
@@ -82,28 +82,29 @@ def pac_bayes(
     random_state: Any = None,
     verbose: int = 0,
 ) -> BoundReport:
-    """Bound the risk of a model from its training examples, by PAC-Bayes bounds.
+    """Compute PAC-Bayes bounds on the risk of a model from its training examples.
 
     The rows of the report are for the losses "share" (share of wrong nodes of an example) and "0/1" (any node wrong):
 
     - ``theorem 8``: the margin bound of Zhu & Xing with the constants of its proof. It assumes bounded scores, which
-      Gaussian and Laplace posteriors do not have, so it is an illustration; on real data it is also vacuous.
+      Gaussian and Laplace posteriors do not have, so it is only an illustration. On real data it is also vacuous.
     - ``PAC-Bayes-kl``: ``kl(empirical || true) <= (KL + log(2 sqrt(N)/delta)) / N`` for the Gibbs predictor, which
       draws new weights from the posterior for every prediction. N is the number of examples, not nodes.
     - ``PAC-Bayes-kl, split prior``: the same with a Gaussian prior whose mean is learned on a first part of the
       examples; the bound is computed on the rest.
-    - ``held out``: not PAC-Bayes; ``predict`` of a model of the first part, evaluated on the rest.
+    - ``held out``: not a PAC-Bayes bound. A model is fitted to the first part, and ``predict`` is evaluated on the
+      rest.
 
     Parameters
     ----------
     estimator : M3N, LapMEDN or MaxEnDNet
-        Fitted, with a posterior.
+        Fitted estimator with a posterior.
     X, y
-        The training examples: independent draws from one distribution. Sample weights are not used.
+        The training examples, which must be independent draws from one distribution. Sample weights are not used.
     delta : float, default=0.05
-        Probability that a row fails. A tenth of it is for the estimation of the Gibbs risk by draws.
+        Probability that a row fails. A tenth of it is spent on the estimation of the Gibbs risk from draws.
     n_draws : int, default=1000
-        Number of weight vectors drawn for every row; more draws give tighter bounds. Each takes one prediction.
+        Number of weight vectors drawn for each row. More draws give tighter bounds, but each takes one prediction.
     prior_share : float or None, default=0.5
         Share of the examples on which a clone of the estimator learns the split prior; None omits its rows.
     random_state : int, Generator or None, default=None
@@ -117,13 +118,13 @@ def pac_bayes(
     Notes
     -----
     *Choice of the posterior.* The theorem holds simultaneously for all posteriors of one prior, so the scale of the
-    posterior can be chosen freely: by a few draws for each point of a grid. The risk of the best one is then estimated
-    by new draws. For a Gaussian prior N(0, S) the candidates are N(t mu, r S) with the best r for each ratio of mean to
-    deviation, since predictions do not change when all weights are multiplied by a constant. For other priors they
-    are the posteriors with mean m + t (mu - m), where m is the mean of the prior; their KL is the penalty of the mean.
-    For a variational posterior the only candidate is the posterior, with the bound of its KL. *Choice of the prior.*
-    The split prior N(w, v I) has w from the first part and v from a grid, so ``delta`` is divided by the size of the
-    grid. Its posteriors are N(w + t (mu - w), v I).
+    posterior can be chosen freely. It is chosen from a grid by a few draws for each point, and the risk of the best
+    candidate is then estimated by new draws. For a Gaussian prior N(0, S) the candidates are N(t mu, r S) with the best
+    r for each ratio of mean to deviation, since predictions do not change when all weights are multiplied by a
+    constant. For other priors they are the posteriors with mean m + t (mu - m), where m is the mean of the prior; their
+    KL is the penalty of the mean. For a variational posterior the only candidate is the posterior, with the bound of
+    its KL. *Choice of the prior.* The split prior N(w, v I) has w from the first part and v from a grid, so ``delta``
+    is divided by the size of the grid. Its posteriors are N(w + t (mu - w), v I).
 
     *Assumptions.* The prior (up to its scale), the labels and the features must not depend on these examples. For the
     split rows this also holds for the hyper-parameters of the estimator. With feature dicts, the bounds are for a
@@ -183,7 +184,7 @@ def pac_bayes(
 
 
 def _held_out_rows(losses: _Losses, delta: float, predictor: str) -> tuple[BoundRow, ...]:
-    """Return held-out bounds of the estimator of the losses."""
+    """Return held-out bounds, one for each loss."""
     model = losses.estimator
     share, wrong = losses(model.model_.weights)
     statement = f"risk of {predictor}, from held-out examples."
@@ -196,7 +197,7 @@ def _held_out_rows(losses: _Losses, delta: float, predictor: str) -> tuple[Bound
 
 def _theorem_8(estimator: Any, losses: _Losses, delta: float) -> BoundRow:
     structure, w = losses.structure, estimator.model_.weights
-    # for a wrong prediction the bound only needs a margin that is not positive
+    # for a wrong prediction any margin that is not positive will do
     values, _ = structure.top(w, 2)
     wrong = losses(w)[1]
     with np.errstate(invalid="ignore"):
@@ -247,7 +248,7 @@ def _gibbs_rows(
     for k, loss in enumerate(LOSSES):
         number = min(range(len(pilots)), key=lambda j: bound(pilots[j][1][k], pilots[j][0]))
         chosen = pilots[number][0]
-        if number not in draws:  # if both losses choose the same candidate, they share the draws
+        if number not in draws:  # both losses share the draws if they select the same candidate
             draws[number] = losses.gibbs(chosen.posterior, n_draws, rng, bar)
         risks = draws[number][:, k]
         value, empirical = bound(mean_upper(risks, for_draws), chosen), float(risks.mean())
@@ -259,7 +260,7 @@ def _gibbs_rows(
 
 
 def _scaled_posteriors(posterior: Any) -> list[Candidate]:
-    """Return posteriors closer to the prior, and farther from it, than the fitted one."""
+    """Return candidate posteriors, closer to the prior and farther from it than the fitted posterior."""
     fitted = Candidate(1.0, float(posterior.kl), posterior)
     if not isinstance(posterior, Posterior):
         return [fitted]
@@ -267,7 +268,8 @@ def _scaled_posteriors(posterior: Any) -> list[Candidate]:
     candidates = []
     if isinstance(prior, Gaussian) and not np.any(prior.prior_mean):
         for ratio in SCALES:
-            # N(t mu, r S) with t = ratio sqrt(r) predicts as N(ratio mu, S) does; r has the smallest KL
+            # N(t mu, r S) with t = ratio sqrt(r) makes the same predictions as N(ratio mu, S); r minimises the KL
+            # divergence
             r = 1.0 / (1.0 + 2 * ratio**2 * posterior.kl / K)
             kl = ratio**2 * r * posterior.kl + 0.5 * K * (r - 1.0 - np.log(r))
             candidates.append(Candidate(float(ratio), float(kl), Posterior(prior, ratio * posterior.eta)))
@@ -282,7 +284,7 @@ def _scaled_posteriors(posterior: Any) -> list[Candidate]:
 
 
 def _split_posteriors(start: FloatArray, end: FloatArray) -> list[Candidate]:
-    """Return Gaussians with means from ``start`` to ``end`` as candidates."""
+    """Return Gaussian candidate posteriors with means between ``start`` and ``end``."""
     size = float(np.sqrt(np.mean(start**2))) or 1.0
     away = end - start
     candidates = []
@@ -341,7 +343,7 @@ class _Losses:
         self.structure = estimator.model_.bind(examples)
         place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
         labels = np.asarray(examples.y).tolist()
-        # a label that is unknown to the model is -1, which is always wrong
+        # labels that the model does not know are -1, so they always count as wrong
         self.truth: NDArray = np.fromiter((place.get(label, -1) for label in labels), dtype=np.int32, count=len(labels))
 
     @property

@@ -36,7 +36,7 @@ def kl_upper(q: float, c: float) -> float:
 
 
 def chernoff(mean: float, n: int, delta: float) -> float:
-    """Bound the expectation of [0, 1]-valued variables by the mean of ``n`` of them.
+    """Return an upper bound on the expectation of [0, 1]-valued variables, from the mean of ``n`` of them.
 
     This is Chernoff's bound in kl form, ``kl(mean || expectation) <= log(1/delta) / n``, which is never worse than
     Hoeffding's bound.
@@ -45,9 +45,9 @@ def chernoff(mean: float, n: int, delta: float) -> float:
 
 
 def empirical_bernstein(values: FloatArray, delta: float) -> float:
-    """Bound the expectation of [0, 1]-valued variables by their mean and variance.
+    """Return an upper bound on the expectation of [0, 1]-valued variables, from their mean and variance.
 
-    Theorem 4 of Maurer & Pontil (2009); better than `chernoff` for a small variance.
+    This is Theorem 4 of Maurer & Pontil (2009). It is tighter than `chernoff` if the variance is small.
     """
     n, log = len(values), np.log(2 / delta)
     if n < 2:
@@ -56,7 +56,7 @@ def empirical_bernstein(values: FloatArray, delta: float) -> float:
 
 
 def mean_upper(values: FloatArray, delta: float) -> float:
-    """Bound the expectation of independent [0, 1]-valued variables.
+    """Return an upper bound on the expectation of independent [0, 1]-valued variables.
 
     The bound is the smaller of `chernoff` and `empirical_bernstein`, each with half of delta.
 
@@ -70,7 +70,7 @@ def mean_upper(values: FloatArray, delta: float) -> float:
 
 
 def clopper_pearson(n_wrong: int, n: int, delta: float) -> float:
-    """Bound a probability by the exact binomial bound for ``n_wrong`` of ``n`` trials.
+    """Return the exact binomial upper bound on a probability, given ``n_wrong`` of ``n`` trials.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def margin_bound(margins: FloatArray, kl: float, log_labellings: float, c: float
     log_labellings : float
         ``log |Y|``.
     c : float
-        Bound of the scores, which are in [-c, c].
+        Bound on the scores, which lie in [-c, c].
     delta : float
 
     Returns
@@ -118,7 +118,7 @@ def margin_bound(margins: FloatArray, kl: float, log_labellings: float, c: float
     thresholds = np.unique(margins[margins > 0])
     if not thresholds.size:
         return float("inf"), float("nan")
-    # the share is smallest just below a margin; at most 500 of them are tried
+    # the bound is smallest just below an observed margin; at most 500 margins are tried
     places = np.unique(np.linspace(0, len(thresholds) - 1, 500).astype(int))
     gammas = np.nextafter(thresholds[places], 0.0)
     gammas = np.minimum(gammas, 2 * c)

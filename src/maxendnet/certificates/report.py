@@ -24,13 +24,13 @@ class BoundRow:
     n_examples : int
         Number of examples that the bound was computed on.
     kl : float
-        KL divergence from the posterior to the prior; nan if there is none.
+        KL divergence from the posterior to the prior; nan for predictors without a posterior.
     scale : float
-        Distance of the posterior from its prior, 1 for the fitted posterior; nan if there is none.
+        Distance of the posterior from its prior, 1 for the fitted posterior; nan for predictors without a posterior.
     certified : bool
-        False for an illustration, whose assumptions do not hold.
+        Whether the assumptions of the bound hold; False for an illustration.
     statement : str
-        Predictor whose risk is bounded, and assumptions.
+        Describes the predictor whose risk is bounded, and the assumptions.
     predictor : estimator, Posterior or VariationalPosterior
         Predictor whose risk is bounded: the ``predict`` of an estimator, or the Gibbs predictor that draws weights from
         a posterior.
@@ -50,7 +50,7 @@ class BoundRow:
 
 @dataclass(frozen=True)
 class BoundReport:
-    """Bounds on the error on new examples; prints as a table.
+    """Bounds on the error on new examples, printed as a table.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class BoundReport:
         return iter(self.rows)
 
     def row(self, name: str, loss: str) -> BoundRow:
-        """Return the row with a name and a loss."""
+        """Return the row with this name and loss."""
         for row in self.rows:
             if (row.name, row.loss) == (name, loss):
                 return row

@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 @runtime_checkable
 class Loss(Protocol):
-    """Loss of examples, in terms of the maximum or the log-partition of any structure."""
+    """Protocol of losses, which are computed from the maximum or the log-partition of any structure."""
 
     smooth: bool
 
@@ -46,7 +46,7 @@ class Loss(Protocol):
         ...
 
     def cost_matrix(self, n_labels: int) -> FloatArray:
-        """Return the costs ``[true, predicted]`` of a node; zeros without costs."""
+        """Return the costs ``[true, predicted]`` of a node; zeros if the loss has no costs."""
         ...
 
     def evaluate(
@@ -73,7 +73,7 @@ def loss_oracle(
 ) -> Partial:
     """Evaluate the loss on a shard.
 
-    A function, so that backends can send it by name and the loss once.
+    This is a function, so that backends can send its name to workers, and the loss only once.
     """
     return loss.evaluate(shard, w, C, cost, options)
 
@@ -81,8 +81,8 @@ def loss_oracle(
 def table_oracle(shard: Any, w: FloatArray, added: FloatArray, expected: FloatArray) -> Partial:
     """Sum ``logsum(w, added) - score(truth)`` over a shard, with its gradient.
 
-    The cost is the expectation of ``expected``. Both tables have one row per label set. The score of the truth includes
-    the entries of ``added`` for the true labels.
+    The returned cost is the expectation of ``expected``. Both tables contain one row per label set. The score of the
+    truth includes the entries of ``added`` for the true labels.
     """
     row = shard.row
     options = ExcessOptions(expected_table=Table(expected, row))
@@ -92,13 +92,13 @@ def table_oracle(shard: Any, w: FloatArray, added: FloatArray, expected: FloatAr
 def completion_oracle(shard: Any, w: FloatArray, options: ExcessOptions) -> Partial:
     """Sum the log-partition over completions minus the target score over a shard.
 
-    Completions are the labellings that agree with the known labels.
+    Completions are the labellings that are consistent with the known labels.
     """
     return total(shard, shard.within_truth.excess("logsum", w, None, options))
 
 
 def total(structure: Any, excess: Excess, values: bool = False) -> Partial:
-    """Sum values over examples; with ``values``, also return each value."""
+    """Sum values over examples, and return each value too if ``values`` is requested."""
     weight, gap = structure.sample_weight, excess.relaxation_gap
     return Partial(
         float(excess.values @ weight),

@@ -1,4 +1,4 @@
-"""Costs of wrong labels, as tables with one row per label set."""
+"""Costs of wrong labels, stored in tables with one row per label set."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
 
 
 def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
-    """Return the cost matrix of a dict; missing pairs ``(true, predicted)`` cost 1.
+    """Convert a dict of costs to a matrix; missing pairs ``(true, predicted)`` cost 1.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
     matrix = (1.0 - np.eye(len(classes))).astype(object)
     for pair, value in cost.items():
         if not (isinstance(pair, tuple) and len(pair) == 2):
-            raise ValueError(f"cost has the key {pair!r}; use pairs (true label, predicted label).")
+            raise ValueError(f"cost has the key {pair!r}; keys must be pairs (true label, predicted label).")
         for label in pair:
             _require_class(label, place, "cost")
         matrix[place[pair[0]], place[pair[1]]] = value
@@ -59,9 +59,9 @@ def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
 
 
 class JointCosts(NamedTuple):
-    """Costs of several labels together.
+    """Joint costs of several labels.
 
-    These are the two labels of an edge, or consecutive labels of a chain.
+    The labels are the two labels of an edge, or consecutive labels of a chain.
     """
 
     length: NDArray[np.int64]
@@ -75,7 +75,7 @@ class JointCosts(NamedTuple):
 
 
 def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Split costs into those of single labels and those of several labels together.
+    """Split a dict of costs into costs of single labels and joint costs of several labels.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any],
 
 
 def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
-    """Return the joint costs of a dict.
+    """Convert a dict of joint costs to arrays.
 
     Its keys are ``((true, true), (predicted, predicted))``.
 
@@ -106,8 +106,8 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
     for (true, predicted), value in cost.items():
         if len(true) != len(predicted) or len(true) < 2:
             raise ValueError(
-                f"cost has the key {(true, predicted)!r}; keys are pairs of single labels, (true, predicted), or of "
-                "two or more labels, ((true, true), (predicted, predicted)), as many true as predicted ones."
+                f"cost has the key {(true, predicted)!r}; keys must be pairs of labels, (true, predicted), or pairs of "
+                "tuples of the same length, ((true, true), (predicted, predicted))."
             )
         for label in (*true, *predicted):
             _require_class(label, place, "cost")
@@ -128,31 +128,31 @@ def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
 
 
 def cost_table(structure: Any, rows: FloatArray, joint: JointCosts | None = None) -> Table:
-    """Return the costs at the nodes of a bound structure, joint costs included.
+    """Return the costs at the nodes of a bound structure, including joint costs.
 
-    ``rows`` has one row per label set.
+    ``rows`` contains one row per label set.
     """
     return Table(rows, structure.row, None if joint is None else joint_table(joint, structure))
 
 
 def joint_table(costs: JointCosts, structure: Any) -> EdgeTable | NGramTable:
-    """Return the joint costs of a bound structure; 0 for unknown labels."""
+    """Return the joint costs as a table for a bound structure; they are 0 where true labels are unknown."""
     if structure.capabilities.ngram_costs:
         return ngram_table(costs, structure)
     if not structure.capabilities.edge_costs:
         raise ValueError(
-            f"cost has costs of several labels together, and {structure.described} supports only single labels."
+            f"cost has joint costs of several labels, but {structure.described} supports only costs of single labels."
         )
     if costs.length.max() > 2:
         raise ValueError(
-            f"cost has costs of {costs.length.max()} consecutive labels, and {structure.described} supports costs of "
-            "one or two labels; use structure=Chain(order=2) or higher, or Chain(ngrams='seen')."
+            f"cost has costs of {costs.length.max()} consecutive labels, but {structure.described} supports costs of "
+            "at most two labels; use structure=Chain(order=2) or higher, or Chain(ngrams='seen')."
         )
     return edge_table(costs, structure)
 
 
 def edge_table(costs: JointCosts, structure: Any) -> EdgeTable:
-    """Return the costs of pairs of labels at the edges of a forest."""
+    """Return the label pair costs at the edges of a structure."""
     joined, first, second = structure.edge_labels(structure.y)
     if not joined.any() and len(joined):
         raise ValueError("cost has costs of pairs of labels, but there are no edges; use a chain or a tree.")
@@ -167,7 +167,7 @@ def edge_table(costs: JointCosts, structure: Any) -> EdgeTable:
 
 
 def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
-    """Return the costs of n-grams of labels at the nodes of a chain where they end."""
+    """Return the n-gram costs of a chain, at the node where each n-gram ends."""
     labels = np.where(_is_known(structure), structure.y, -1)
     true, of_true = np.unique(costs.true, axis=0, return_inverse=True)
     predicted, of_predicted = np.unique(costs.predicted, axis=0, return_inverse=True)
@@ -186,7 +186,7 @@ def _is_known(structure: Any) -> NDArray[np.bool_]:
 
 
 def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:
-    """Return a factor for every class, from a dict or "balanced"; 1 by default.
+    """Return the cost factor of each class, from a dict or "balanced"; 1 by default.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) ->
         factors[place[label]] = value
     numbers = _numbers(factors, "class_weight")
     if not (np.all(np.isfinite(numbers)) and numbers.min(initial=0.0) >= 0):
-        raise ValueError(f"class_weight must have finite non-negative numbers, got {weight!r}.")
+        raise ValueError(f"class_weight must contain finite non-negative numbers, got {weight!r}.")
     return numbers
 
 
@@ -230,5 +230,5 @@ def _require_class(label: Any, place: dict[Any, int], name: str) -> None:
 def _numbers(values: NDArray, name: str) -> FloatArray:
     for value in values.ravel().tolist():
         if isinstance(value, (bool, str, complex)) or not np.isscalar(value):
-            raise ValueError(f"{name} has the value {value!r}; give real numbers.")
+            raise ValueError(f"{name} has the value {value!r}; expected real numbers.")
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Structured hinge loss of max-margin learning."""
+"""Structured hinge loss, for max-margin learning."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class Hinge(Piece):
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         ``cost[true, predicted]`` of one node, in the order of the sorted labels; non-negative, with zeros on the
         diagonal. A dict maps pairs of labels ``(true, predicted)`` to costs; missing pairs cost 1. Its keys may also
-        be pairs of tuples, ``((true, true), (predicted, predicted))``: costs of the two labels of an edge or, for
-        chains, of more consecutive labels, in addition to the costs of single labels. An example is
-        ``{(("B", "I"), ("B", "O")): 2.0}``. Costs are summed over nodes, edges and n-grams. None is the Hamming cost:
-        1 for every wrong node.
+        be pairs of tuples, ``((true, true), (predicted, predicted))``, for joint costs of the two labels of an edge
+        or, for chains, of more consecutive labels. Joint costs are added to the costs of single labels. For example,
+        ``{(("B", "I"), ("B", "O")): 2.0}`` adds 2 if B, I is predicted as B, O. Costs are summed over nodes, edges
+        and n-grams. None means the Hamming cost: 1 for every wrong node.
     slack : {"linear", "squared", "kl"}, default="linear"
-        Slack function: ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination. For the
-        KL slack, the slack has an exponential prior with rate C; ``U(h)`` is the smallest KL divergence from it with
-        mean slack h: ``C h - 1 - log(C h)`` if ``h > 1/C``, else 0.
+        Slack function: ``U(h)`` is ``C h``, ``C/2 h^2``, or the KL slack of maximum entropy discrimination. The KL
+        slack assumes an exponential prior with rate C on the slack; ``U(h)`` is then the smallest KL divergence from
+        this prior to a distribution with mean slack h: ``C h - 1 - log(C h)`` if ``h > 1/C``, else 0.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label; labels missing from a dict have factor 1. "balanced" is
+        Factors of the costs by true label; labels missing from a dict have factor 1. "balanced" means
         ``n_nodes / (n_labels * count)``, as in scikit-learn, over the nodes with known labels.
     completion : {"best", "average"}, default="best"
-        Target for examples with unknown labels. "best" is the labelling with the highest score among those that agree
-        with the known labels. "average" replaces its score by a soft maximum,
+        Target for examples with unknown labels. "best" is the labelling with the highest score among those that are
+        consistent with the known labels. "average" replaces the best score by a soft maximum,
         ``temperature * (log sum over Y_i of exp(score / temperature) - log |Y_i|)``, as in the partially observed
-        maximum entropy discrimination Markov network; it needs a linear slack.
+        maximum entropy discrimination Markov network. It requires a linear slack.
     joint_costs : JointCosts or None, default=None
-        Costs of several labels together, as numbers; set by `for_labels` from ``cost``.
+        Joint costs of several labels, with labels as numbers. `for_labels` sets them from ``cost``.
     temperature : float, default=0.1
         Temperature for ``completion="average"``; 0 would be "best". The scores of a margin model are of the same size
         as its costs, so that at temperature 1 all completions have almost equal weight and the model learns little
@@ -102,7 +102,7 @@ class Hinge(Piece):
 
     @property
     def curvature(self) -> float:
-        """Curvature of the loss; 0, since the hinge is piecewise linear."""
+        """Curvature of the loss, which is 0 because the hinge is piecewise linear."""
         return 0.0
 
     @property
@@ -121,13 +121,13 @@ class Hinge(Piece):
         return SLACKS[self.slack]
 
     def for_labels(self, classes: Any, y: Any, n_states: int = 1) -> Hinge:
-        """Return the loss with costs as a matrix instead of a dict of labels.
+        """Return the loss with costs as a matrix instead of a dict.
 
         Parameters
         ----------
         classes : ndarray of shape (n_labels,)
         y : ndarray of shape (n_nodes,), or dict of labels to counts
-            Labels, counted for ``class_weight="balanced"``.
+            Labels that ``class_weight="balanced"`` counts.
         n_states : int, default=1
             Number of hidden states of each label, which share its costs.
         """
@@ -139,7 +139,7 @@ class Hinge(Piece):
             cost, joint = named_costs(of_labels, classes), joint_costs(of_several, classes)
         if joint is not None and n_states > 1:
             raise ValueError(
-                "cost has costs of several labels together, which hidden states do not support; use single labels."
+                "cost has joint costs of several labels, but hidden states support only costs of single labels."
             )
         matrix = replace(self, cost=cost, class_weight=None).cost_matrix(len(classes))
         matrix = matrix * class_weights(self.class_weight, classes, y)[:, None]
@@ -161,7 +161,7 @@ class Hinge(Piece):
             ) from error
         if cost.shape != (n_labels, n_labels):
             raise ValueError(
-                f"cost has shape {cost.shape}, but there are {n_labels} labels; give a ({n_labels}, {n_labels}) matrix "
+                f"cost has shape {cost.shape}, but there are {n_labels} labels; pass a ({n_labels}, {n_labels}) matrix "
                 "with cost[true, predicted] in the order of classes_."
             )
         if not np.all(np.isfinite(cost)) or cost.min() < 0 or np.any(np.diag(cost) != 0):
@@ -172,19 +172,19 @@ class Hinge(Piece):
         return cost
 
     def completion_objective(self, problem: Any, w: FloatArray) -> tuple[float, Any]:
-        """Return the objective with unknown labels, and the problem of its completion.
+        """Return the objective with unknown labels, and the problem whose targets are their completions.
 
         Parameters
         ----------
         problem : Problem
-            Its unknown labels are completed with w.
+            Problem whose unknown labels were completed with w.
         w : ndarray of shape (n_weights,)
 
         Returns
         -------
         objective : float
         problem : Problem
-            Its targets are the completions.
+            Problem whose targets are the completions.
         """
         value = problem.primal(w)
         if self.completion == "best":
@@ -197,7 +197,7 @@ class Hinge(Piece):
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Compute ``U(hinge) / C`` of every example, and a subgradient if requested."""
+        """Compute the sum of ``U(hinge) / C`` over examples, and a subgradient if requested."""
         derivative = None if self.linear_slack else SlackDerivative(self.slack, C)
         table = cost_table(structure, cost, self.joint_costs)
         excess = structure.excess("maximum", w, table, options._replace(slack_derivative=derivative))

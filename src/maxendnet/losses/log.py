@@ -14,7 +14,7 @@ from maxendnet.structures.base import GRADIENT, ExcessOptions, Table
 from maxendnet.utils.checks import is_number
 
 LARGEST_MARGIN = 100.0
-"""Larger margins are not useful: they would weight each wrong label by more than exp(100)."""
+"""Maximum margin. Larger margins are not useful, because each wrong label would get a factor above exp(100)."""
 
 
 @dataclass(eq=False, repr=False)
@@ -27,13 +27,13 @@ class Log(Piece):
     n_wrong is the number of wrong labels in y: the softmax-margin of Gimpel & Smith (2010). As for the hinge, the true
     labels must win by a margin; as for the likelihood, all labellings contribute.
 
-    With unknown labels, p is the probability of all labellings that agree with the known ones: the marginal likelihood,
-    which is not convex.
+    With unknown labels, p is the total probability of all labellings that are consistent with the known labels. The
+    marginal likelihood is not convex.
 
     Parameters
     ----------
     margin : float, default=0.0
-        Added to the score of a labelling for every wrong label. 0 is the likelihood.
+        Added to the score of a labelling for every wrong label. With 0 the loss is the negative log-likelihood.
 
     Examples
     --------
@@ -66,9 +66,9 @@ class Log(Piece):
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Compute the log loss of every example, and the gradient if requested."""
+        """Compute the sum of the log losses, and the gradient if requested."""
         excess = structure.excess("logsum", w, Table(cost, structure.row) if self.margin else None, options)
-        if not structure.label_sets.all_known:  # the score of the target cancels
+        if not structure.label_sets.all_known:  # then the score of the target cancels
             completion = structure.within_truth.excess("logsum", w, None, options)
             values = np.maximum(excess.values - completion.values, 0.0)
             excess = excess._replace(values=values, slope=excess.slope - completion.slope)

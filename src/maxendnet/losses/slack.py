@@ -63,7 +63,7 @@ SLACKS = {
         conjugate=lambda a, C: a**2 / (2.0 * C),
         code=1,
     ),
-    # exponential prior with rate C on the slack: a mean slack above 1/C costs its KL divergence from the prior
+    # with an exponential prior of rate C on the slack, a mean slack above 1/C costs its KL divergence from the prior
     "kl": Slack(
         value=_kl,
         slope=lambda h, C: C - 1.0 / np.maximum(h, 1.0 / C),

@@ -19,14 +19,15 @@ class SoftHinge(Hinge):
     The loss is ``temperature * log sum_y exp([cost(y_i, y) - w . (f(x_i, y_i) - f(x_i, y))] / temperature)``.
 
     Let ``p_i(y)`` be proportional to the terms of the sum. The soft hinge exceeds the hinge by at most the temperature
-    times the entropy of p_i. Without costs and at temperature 1 it is the log loss. Its gradient averages over all
-    labellings with probabilities p_i, where the hinge has the most violating one; so p_i is a dual point of the hinge.
+    times the entropy of p_i. Without costs and at temperature 1 it is the log loss. Its gradient is an average
+    over all labellings with probabilities p_i, while that of the hinge uses only the most violating labelling. So
+    p_i is a dual point of the hinge.
 
     Parameters
     ----------
     temperature : float, default=1.0
     exact : bool, default=False
-        Always compute in float64. Needed when the dual point serves as a certificate.
+        Whether to always compute in float64, which is needed if the dual point is used for a duality gap.
 
     Examples
     --------
@@ -50,7 +51,7 @@ class SoftHinge(Hinge):
     def evaluate(
         self, structure: Any, w: FloatArray, C: float, cost: FloatArray, options: ExcessOptions = GRADIENT
     ) -> Partial:
-        """Compute the loss of every example, the expected costs, and the gradient."""
+        """Compute the sum of the losses, the expected costs, and the gradient if requested."""
         T = self.temperature
         table = cost_table(structure, cost / T, self.joint_costs)
         if table.joint is not None:
@@ -62,7 +63,7 @@ class SoftHinge(Hinge):
 
 
 def divided(structure: Any, w: FloatArray, T: float) -> FloatArray:
-    """Return ``w / T``, cached for all shards that have the same w."""
+    """Return ``w / T``, cached for shards with the same w."""
 
     def compute() -> FloatArray:
         quotient = w / T

@@ -1,8 +1,10 @@
 """Priors over the weights.
 
-A prior has a cumulant phi, its derivatives, and its conjugate, the penalty.
+A prior defines a cumulant phi, its derivatives, and its conjugate, which is the penalty. Some priors define only a
+penalty.
 
-To add a prior, see docs/extend/prior.md. The law tests run on every prior and fail if one is missing from `__all__`.
+To add a prior, see docs/extend/prior.md. The tests of mathematical laws run on every prior, and fail if a prior is
+missing from `__all__`.
 """
 
 from __future__ import annotations

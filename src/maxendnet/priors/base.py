@@ -17,7 +17,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def quiet(method: Method) -> Method:
-    """Decorator: silence NumPy warnings.
+    """Decorator that silences NumPy warnings.
 
     At the borders of a domain, infinite values (log 0, 1/0, overflow) are correct results.
     """
@@ -34,8 +34,8 @@ def quiet(method: Method) -> Method:
 class Prior(Protocol):
     """Protocol of all priors: the penalty of a weight vector in the primal objective.
 
-    Smooth priors also have ``gradient(mu)``, the derivative of the penalty. Non-smooth priors have ``prox(v, step)``,
-    the minimiser of ``step * penalty(u) + |u - v|^2 / 2``. Methods that a prior does not support are absent.
+    Smooth priors also define ``gradient(mu)``, the derivative of the penalty. Non-smooth priors define ``prox(v,
+    step)``, the minimiser of ``step * penalty(u) + |u - v|^2 / 2``. Methods that a prior does not support are absent.
     """
 
     def check(self) -> None: ...
@@ -45,7 +45,7 @@ class Prior(Protocol):
 
 @runtime_checkable
 class ExactPrior(Prior, Protocol):
-    """Protocol of priors with a cumulant, hence an exact posterior.
+    """Protocol of priors with a cumulant, which therefore have an exact posterior.
 
     The cumulant of a prior ``p0`` is ``phi(eta) = log E_p0[exp(eta . w)]``.
 
@@ -74,7 +74,7 @@ class ExactPrior(Prior, Protocol):
 
 
 class ConjugatePair(NamedTuple):
-    """Penalty without a density, for the dual: its conjugate is used as the cumulant."""
+    """Penalty that is not the conjugate of a cumulant. In the dual, its conjugate replaces the cumulant."""
 
     penalty: Callable[[FloatArray], float]
     cumulant: Callable[[FloatArray], float]
@@ -162,7 +162,7 @@ def strictly_inside(values: FloatArray, border: float) -> FloatArray:
 def require_positive(owner: object, hint: str, **parameters: Any) -> None:
     """Raise ``ValueError`` unless all parameters are positive and finite.
 
-    ``hint`` is the end of the message.
+    ``hint`` is appended to the message.
     """
     for name, value in parameters.items():
         if not (is_number(value) and 0.0 < value < np.inf):
@@ -170,7 +170,7 @@ def require_positive(owner: object, hint: str, **parameters: Any) -> None:
 
 
 def require_posterior(owner: object, inside: NDArray[np.bool_], eta: FloatArray, domain: str) -> None:
-    """Raise ``ValueError`` for the first ``eta`` that has no posterior to sample from."""
+    """Raise ``ValueError`` for the first entry of ``eta`` that is outside the domain of the posterior."""
     if not np.all(inside):
         k = int(np.argmin(inside))
         raise ValueError(
@@ -187,13 +187,13 @@ def increasing_root(
 ) -> FloatArray:
     """Find the roots of many increasing functions by bracketed Newton steps.
 
-    Each is a function of one positive variable.
+    Each function has one positive variable.
 
     Parameters
     ----------
     newton : callable
-        Maps points of shape (n,) to ``(residual, proposal)``. The sign of the residual moves the bracket; the proposal
-        is the next point if it lies inside the bracket.
+        Maps points of shape (n,) to ``(residual, proposal)``. The sign of the residual determines the new bracket. The
+        proposal is the next point if it lies inside the bracket.
     low, high : ndarray of shape (n,)
         Brackets, ``0 < low <= root <= high``.
     guess : ndarray of shape (n,)

@@ -57,11 +57,11 @@ class ElasticNet(Piece):
         return (v - np.clip(v, -self.l1 * step, self.l1 * step)) / (1.0 + self.l2 * step)
 
     def conjugate(self, eta: FloatArray) -> float:
-        """Conjugate of the penalty; not a cumulant, since there is no density."""
+        """Conjugate of the penalty. It is not the cumulant of a density."""
         return float(np.sum(np.maximum(np.abs(eta) - self.l1, 0.0) ** 2) / (2 * self.l2))
 
     def conjugate_slope(self, eta: FloatArray) -> FloatArray:
-        """Return the weights of a dual point."""
+        """Return the weights that correspond to a dual point: the derivative of `conjugate`."""
         eta = np.asarray(eta, dtype=float)
         return (eta - np.clip(eta, -self.l1, self.l1)) / self.l2
 

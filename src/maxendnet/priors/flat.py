@@ -14,7 +14,8 @@ from maxendnet.priors.base import FloatArray
 class Flat(Piece):
     """Improper constant density: no penalty (maximum likelihood).
 
-    It has no cumulant and no posterior. On separable data the loss alone may have no minimiser.
+    It has no cumulant and no posterior. On separable data the objective may have no minimiser, because it is the loss
+    alone.
 
     Examples
     --------

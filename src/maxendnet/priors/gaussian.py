@@ -25,9 +25,9 @@ class Gaussian(Piece):
     ----------
     variance : float or ndarray of shape (n_weights,) or (n_weights, n_weights), default=1.0
         Variance of all weights, of each weight, or the full covariance ``S``. Stored as ``prior_variance``, because
-        the method ``variance`` returns that of the posterior.
+        the method ``variance`` returns the posterior variance.
     mean : float or ndarray of shape (n_weights,), default=0.0
-        ``m``. Stored as ``prior_mean``.
+        Prior mean ``m`` of all weights, or of each weight. Stored as ``prior_mean``.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Gaussian(Piece):
         self.prior_variance = variance
         self.prior_mean = mean
 
-    # scikit-learn reads and writes parameters as attributes of the same name, which are methods here.
+    # scikit-learn accesses parameters as attributes of the same name, but `variance` and `mean` are methods here.
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the hyper-parameters by name."""
         return {"variance": self.prior_variance, "mean": self.prior_mean}
@@ -61,9 +61,9 @@ class Gaussian(Piece):
 
     @property
     def ridge(self) -> float | None:
-        """Factor of ``w_k^2 / 2`` in the penalty; None unless it is the whole penalty.
+        """Factor of ``w_k^2 / 2`` if this is the whole penalty, else None.
 
-        That is, if the mean is 0 and all weights have the same variance.
+        It is the whole penalty if the mean is 0 and all weights have the same variance.
         """
         if np.ndim(self.prior_variance) or np.any(self.prior_mean):
             return None
@@ -75,11 +75,11 @@ class Gaussian(Piece):
             if value.dtype.kind not in "iuf" or value.ndim > most or value.size == 0 or not np.all(np.isfinite(value)):
                 raise ValueError(
                     f"Gaussian needs finite numbers as {name}, at most {most}-dimensional, got {name} of shape "
-                    f"{value.shape} and dtype {value.dtype}; give a number or an array with one entry per weight."
+                    f"{value.shape} and dtype {value.dtype}; pass a number or an array with one entry per weight."
                 )
         if v.ndim and m.ndim and v.shape[0] != m.shape[0]:
             raise ValueError(
-                f"Gaussian got {v.shape[0]} variances and {m.shape[0]} means; give one of each per weight."
+                f"Gaussian got {v.shape[0]} variances and {m.shape[0]} means; pass one of each per weight."
             )
         if v.ndim < 2 and np.min(v) <= 0:
             raise ValueError(
@@ -87,7 +87,7 @@ class Gaussian(Piece):
             )
         if v.ndim == 2:
             if v.shape[0] != v.shape[1] or not np.allclose(v, v.T, rtol=1e-8, atol=1e-12 * np.max(np.abs(v))):
-                raise ValueError(f"Gaussian needs a symmetric covariance, got shape {v.shape}; give (S + S.T) / 2.")
+                raise ValueError(f"Gaussian needs a symmetric covariance, got shape {v.shape}; pass (S + S.T) / 2.")
             try:
                 self._factor_of = None  # the array may have been modified in place
                 self._cholesky()
@@ -100,7 +100,7 @@ class Gaussian(Piece):
     @quiet
     def cumulant(self, eta: FloatArray) -> float:
         eta = self._vector(eta)
-        if self.ridge is not None:  # no temporary vectors
+        if self.ridge is not None:  # avoids temporary vectors
             return 0.5 * float(self.prior_variance) * float(np.vdot(eta, eta))
         return float(np.sum(eta * (self.prior_mean + 0.5 * self._times(eta))))
 
@@ -142,7 +142,7 @@ class Gaussian(Piece):
     def kernel_args(self) -> tuple[str, tuple[float | FloatArray, float | FloatArray]]:
         """Return variance and mean, each a number or an array.
 
-        Absent for a full covariance, which couples the weights.
+        The method is absent for a full covariance, because that couples the weights.
         """
         v, m = (np.ascontiguousarray(x, float) if np.ndim(x) else float(x) for x in self.get_params().values())
         return "gaussian", (v, m)
@@ -164,7 +164,7 @@ class Gaussian(Piece):
         """``away' S^-1 away / 2``."""
         if self._full:
             return 0.5 * float(np.sum(solve_triangular(self._cholesky(), away, lower=True, check_finite=False) ** 2))
-        if np.ndim(self.prior_variance) == 0:  # no temporary vectors
+        if np.ndim(self.prior_variance) == 0:  # avoids temporary vectors
             return 0.5 * float(np.vdot(away, away)) / float(self.prior_variance)
         return 0.5 * float(np.sum(away * (away / self.prior_variance)))
 
@@ -181,6 +181,6 @@ class Gaussian(Piece):
             if np.ndim(value) and values.shape != np.shape(value)[:1]:
                 raise ValueError(
                     f"Gaussian has {name} for {np.shape(value)[0]} weights, got a vector of shape {values.shape}; "
-                    f"give one {name} per weight, or a single number."
+                    f"pass one {name} per weight, or a single number."
                 )
         return values

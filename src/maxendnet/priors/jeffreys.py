@@ -1,4 +1,4 @@
-"""Jeffreys prior on the variances: sparse, without a hyper-parameter to tune."""
+"""Jeffreys prior on the variances: sparse weights, and no hyper-parameter to tune."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Jeffreys(Piece):
     """Jeffreys prior (Figueiredo 2003): ``w ~ N(0, v)`` with density ``1/v`` of v.
 
     The penalty would be ``sum_k log |w_k|``, which is -inf at 0. The penalty used here is
-    ``1/2 sum_k log(1 + w_k^2/floor)``, which differs by a constant for weights well above ``sqrt(floor)``. The EM
+    ``1/2 sum_k log(1 + w_k^2/floor)``, which differs only by a constant for weights well above ``sqrt(floor)``. The EM
     algorithm of `Variational` alternates between a Gaussian problem and ``v_k = w_k^2 + floor``; a weight that reaches
-    0 stays there. The penalty is not convex: a fit ends in a local minimum, without a certificate, and is a point
+    0 stays there. The penalty is not convex, so a fit ends in a local minimum and has no duality gap. It is a point
     estimate.
 
     Parameters

@@ -12,7 +12,7 @@ from maxendnet.priors.base import FloatArray, require_positive
 
 @dataclass(eq=False, repr=False)
 class L1Ball(Piece):
-    """Constraint ``|w|_1 <= radius``: the second form of L1-M3N.
+    """Constraint ``|w|_1 <= radius``, which defines the second form of L1-M3N.
 
     The penalty is zero inside the ball and infinite outside. Like `L1` it has no posterior. Its conjugate is
     ``radius * max_k |eta_k|``.
@@ -33,5 +33,5 @@ class L1Ball(Piece):
         require_positive(self, "radius is the largest sum of the absolute weights.", radius=self.radius)
 
     def penalty(self, mu: FloatArray) -> float:
-        # 1e-12: rounding may put a point that was scaled onto the border outside
+        # 1e-12 because of rounding: a point that was scaled to the border may be slightly outside
         return 0.0 if np.sum(np.abs(mu)) <= self.radius * (1 + 1e-12) else float("inf")

@@ -67,7 +67,7 @@ class Laplace(Piece):
         return strictly_inside(rate * (x / (1.0 + np.hypot(1.0, x))), rate)
 
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-        """Sample from two exponentials, above and below 0.
+        """Sample from two exponential distributions, above and below 0.
 
         Their rates are ``sqrt(lam) - eta`` and ``sqrt(lam) + eta``.
         """
@@ -96,14 +96,14 @@ class Laplace(Piece):
     def _rates(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return clipped eta, and the rates of the posterior above and below 0.
 
-        A rate is 0 at the border of the domain.
+        At the border of the domain, one rate is 0.
         """
         rate = np.sqrt(self.lam)
         eta = np.clip(np.asarray(eta, dtype=float), -rate, rate)
         return eta, rate - eta, rate + eta
 
-    # Scale mixture: a Gaussian with an exponential variance. These variances are half of those of the paper's
-    # Algorithm 1, which starts from 1; so its C and lam are the same as here.
+    # Scale mixture: a Gaussian with an exponential variance. Algorithm 1 of the paper uses twice these
+    # variances and starts from 1, so its C and lam are the same as here.
     def first_variance(self, n_weights: int) -> FloatArray:
         return np.full(n_weights, 0.5)
 

@@ -39,7 +39,7 @@ class SquaredL1(Piece):
         return float(self.lam / (2 * max(1, np.size(mu))) * np.abs(mu).sum() ** 2)
 
     def conjugate(self, eta: FloatArray) -> float:
-        """Conjugate of the penalty; not a cumulant, since there is no density."""
+        """Conjugate of the penalty. It is not the cumulant of a density."""
         return float(np.size(eta) / (2 * self.lam) * np.abs(eta).max(initial=0.0) ** 2)
 
     def conjugate_slope(self, eta: FloatArray) -> FloatArray:

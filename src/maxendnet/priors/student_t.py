@@ -17,11 +17,11 @@ class StudentT(Piece):
 
     ``w ~ N(0, 1/alpha)`` with ``alpha ~ Gamma(shape a, rate b)``.
 
-    Its heavy tails leave no cumulant and no exact posterior, so the only solver is `Variational`. The posterior is
-    approximated by ``N(mu, v)`` times a Gamma distribution of alpha. For each weight its KL divergence from the prior
-    is ``(a + 1/2) log(b + (mu^2 + v)/2) - 1/2 log v - a log b + log(Gamma(a)/Gamma(a + 1/2)) - 1/2``. The best v is
-    ``(b + mu^2/2)/a``, with the penalty ``a log(1 + mu^2/(2b))`` plus a constant. This is not convex: a fit ends in a
-    local minimum, without a certificate.
+    Because of its heavy tails it has no cumulant and no exact posterior, so the only solver is `Variational`. The
+    posterior is approximated by ``N(mu, v)`` times a Gamma distribution of alpha. For each weight its KL divergence
+    from the prior is ``(a + 1/2) log(b + (mu^2 + v)/2) - 1/2 log v - a log b + log(Gamma(a)/Gamma(a + 1/2)) - 1/2``.
+    The best v is ``(b + mu^2/2)/a``, with the penalty ``a log(1 + mu^2/(2b))`` plus a constant. This is not convex, so
+    a fit ends in a local minimum and has no duality gap.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class Uniform(Piece):
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         eta = np.asarray(eta, dtype=float)
         z = np.maximum(np.abs(self.a * eta), 1e-100)  # a smaller tilt has no effect; avoids 0/0
-        # distance from the more likely end, by inversion of its truncated exponential distribution
+        # sample the distance from the more likely end by inversion of its truncated exponential distribution
         distance = -np.log1p(rng.random((n, *eta.shape)) * np.expm1(-2.0 * z)) / z
         return np.copysign(self.a, eta) * (1.0 - np.minimum(distance, 2.0))
 

@@ -1,8 +1,8 @@
-"""Partitions of examples that are read and stay on the workers of a Dask cluster.
+"""Partitions of examples that the workers of a Dask cluster read and keep.
 
 Partitions are those of a Dask bag, delayed `Examples`, or files. In a first pass each worker reports the labels, with
-their counts, and the feature names of its partitions. Then all partitions get the same columns, layout of weights and
-label sets. A partition is a shard, and also a part for solvers that update parts in parallel.
+their counts, and the feature names of its partitions. Then all partitions are bound with the same columns, weight
+layout and label sets. A partition is a shard, and also a part for solvers that update parts in parallel.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Summary(NamedTuple):
     n_features: int
     names: tuple[str, ...] | None
     labels: dict[Any, int] | None
-    """Count of each label; None without labels."""
+    """Count of each label, or None if there are no labels."""
     has_node_types: bool
     norms: NormSum
 
@@ -77,7 +77,7 @@ class Partitions:
     ----------
     backend : Dask
     sources : list of (function, argument, number, name)
-        A partition is ``function(argument)``; number and name are for error messages.
+        A partition is ``function(argument)``; number and name appear in error messages.
     """
 
     sample_weight = node_weight = offsets = None
@@ -95,7 +95,7 @@ class Partitions:
 
     @cached_property
     def _non_empty(self) -> list[int]:
-        """Numbers of the partitions that have nodes."""
+        """Numbers of the partitions that contain nodes."""
         return [k for k, summary in enumerate(self.summaries) if summary.n_nodes]
 
     @property
@@ -104,7 +104,7 @@ class Partitions:
 
     @property
     def mean_squared_norm(self) -> float:
-        """As that of `Examples`, over all partitions."""
+        """Mean over all partitions, see `Examples.mean_squared_norm`."""
         norms = [part.norms for part in self.summaries]
         return NormSum(sum(part.total for part in norms), sum(part.n_nodes for part in norms)).mean
 
@@ -113,12 +113,12 @@ class Partitions:
 
     @cached_property
     def feature_names(self) -> FeatureNames | None:
-        """Feature names of all partitions, sorted; None without names."""
+        """Sorted feature names of all partitions, or None if the features have no names."""
         summaries = [self.summaries[k] for k in self._non_empty]
         has_names = {summary.names is not None for summary in summaries}
         sizes = {summary.n_features for summary in summaries}
         if len(has_names) > 1:
-            raise ValueError("Some partitions have feature names and some do not; give names for all or for none.")
+            raise ValueError("Some partitions have feature names and some do not; either all or none must have names.")
         if has_names == {True}:
             return FeatureNames(sorted({name for summary in summaries for name in summary.names or ()}))
         if len(sizes) > 1:
@@ -134,7 +134,7 @@ class Partitions:
 
     @cached_property
     def label_counts(self) -> dict[Any, int]:
-        """Count of each label, including sets of labels and `UNKNOWN`."""
+        """Count of each label over all partitions, including label sets and `UNKNOWN`."""
         counts: Counter[Any] = Counter()
         by_partition = {k: self.summaries[k].labels for k in self._non_empty}
         unlabelled = [k for k, labels in by_partition.items() if labels is None]
@@ -155,7 +155,7 @@ class Partitions:
     def place(self, structure: Any, classes: NDArray) -> PlacedPartitions:
         """Bind all partitions to a structure, on their workers.
 
-        All get the same columns, layout and label sets.
+        All partitions get the same columns, layout and label sets.
         """
         bound = self._bind((self.feature_names, structure, classes, None, None))
         layouts, label_sets_of, unknown_labels = zip(*self.backend.each(layout_and_label_sets, bound))
@@ -183,7 +183,7 @@ class Partitions:
         )
 
     def _layout(self, structure: Any, layouts: Sequence[Any]) -> Any:
-        """Return the layout with the weights of all partitions."""
+        """Return the layout of the union of the weights of all partitions."""
         union = layouts[0]
         for k, layout in zip(self._non_empty[1:], layouts[1:]):
             try:
@@ -198,7 +198,7 @@ class Partitions:
         return union
 
     def predict(self, model: Any) -> Any:
-        """Return the predictions of a model, which is sent to the workers."""
+        """Send a model to the workers, and return its predictions."""
         predictions = self.backend.each(predict_partition, self.read, model)
         predictions = [labels for labels in predictions if labels is not None]
         if predictions and isinstance(predictions[0], np.ndarray):
@@ -209,7 +209,7 @@ class Partitions:
 class RemoteStructure:
     """Bound structure of examples on workers.
 
-    It has only the attributes that do not depend on the examples.
+    Only the attributes that do not depend on the examples are available.
     """
 
     inference_note = ""
@@ -229,7 +229,7 @@ class RemoteStructure:
 
 
 class PlacedPartitions(PlacedData):
-    """Partitions as shards."""
+    """Placed data whose shards are the partitions."""
 
     def __init__(
         self, backend: Any, bound: Alone, n_examples: int, n_nodes: int, before: Alone | None = None
@@ -278,7 +278,7 @@ class PlacedPartitions(PlacedData):
 
 
 def read_partition(read: Any, source: Any, number: int, name: str) -> Examples | None:
-    """Read the examples of a partition; None if it is empty."""
+    """Return the examples of a partition, or None if it is empty."""
     try:
         return read(source)
     except (ValueError, TypeError, OSError) as error:
@@ -287,7 +287,7 @@ def read_partition(read: Any, source: Any, number: int, name: str) -> Examples |
 
 
 def read_items(items: Any) -> Examples | None:
-    """Read pairs (x, y), single x, or `Examples`."""
+    """Convert items of a partition to examples; items are pairs (x, y), single x, or `Examples`."""
     if isinstance(items, Examples):
         return items if len(items) else None
     items = list(items)
@@ -322,7 +322,7 @@ def summarise(examples: Examples | None) -> Summary:
 def bind_partition(examples: Examples, shared: bytes) -> Any:
     """Bind a partition to a structure.
 
-    All partitions share the columns and, unless None, the layout and the label sets.
+    All partitions share the columns and, if they are not None, the layout and the label sets.
     """
     names, structure, classes, layout, label_sets = pickle.loads(shared)
     if names is not None and tuple(names) != tuple(examples.feature_names or ()):
@@ -334,12 +334,12 @@ def bind_partition(examples: Examples, shared: bytes) -> Any:
     if same_label_sets(bound.label_sets, label_sets):
         return bound
     number = {key: k for k, key in enumerate(_keys(label_sets))}
-    numbers = np.array([number.get(key, -1) for key in _keys(bound.label_sets)], dtype=np.int32)  # -1: not in use
+    numbers = np.array([number.get(key, -1) for key in _keys(bound.label_sets)], dtype=np.int32)  # -1 if unused
     return with_label_sets(bound, label_sets, numbers[bound.row])
 
 
 def complete_partition(shard: Any, packed: bytes) -> Any:
-    """Complete unknown labels with the best labellings under the weights.
+    """Return a partition with unknown labels replaced by their best completion under the weights.
 
     All partitions get the same label sets: one for each possible target of each original set.
     """
@@ -352,12 +352,12 @@ def complete_partition(shard: Any, packed: bytes) -> Any:
 
 
 def with_label_sets(bound: Any, label_sets: LabelSets, row: NDArray[np.int32]) -> Any:
-    """Return a bound structure whose nodes have other label sets."""
+    """Return the bound structure with these label sets instead of its own."""
     return replace(bound, batch=bound.batch._replace(label_sets=label_sets, row=np.ascontiguousarray(row)))
 
 
 def layout_and_label_sets(shard: Any) -> tuple[Any, LabelSets, bool]:
-    """Return layout and label sets, and whether unknown labels are supported."""
+    """Return the layout and the label sets of a partition, and whether its structure supports unknown labels."""
     label_sets = shard.label_sets
     if not label_sets.are_labels:
         used = np.unique(shard.row)
@@ -405,7 +405,7 @@ def curvature_of(shard: Any) -> Partial:
 
 
 def predict_partition(examples: Examples | None, model: Any) -> Any:
-    """Predict the labels of a partition; None if it is empty."""
+    """Return the predicted labels of a partition, or None if it is empty."""
     return None if examples is None else model.predict(replace(examples, y=None))
 
 

@@ -1,4 +1,4 @@
-"""Examples placed on a backend, which computes sums over them."""
+"""Examples placed on a backend, which computes sums over the examples."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class PlacedData:
         return int(self.structure.offsets[-1])
 
     def curvature(self) -> Any:
-        """Approximate the diagonal of the Hessian of the log-partitions at 0."""
+        """Return the approximate diagonal Hessian of the sum of log-partitions at zero weights."""
         return self.structure.curvature()
 
     def parts(self, n: int) -> list[Any]:
         """Split the examples into at most ``n`` parts.
 
-        Parts have consecutive examples, and about equal numbers of nodes.
+        Parts consist of consecutive examples, and have about equal numbers of nodes.
         """
         return [Cut(self.structure, part[0][0], part[-1][1]) for part in cut(self.structure.offsets, n, 1 << 60)]
 
@@ -70,7 +70,7 @@ class PlacedData:
         return fingerprint_of(self.structure)
 
     def same_as(self, data: PlacedData) -> bool:
-        """Whether the examples are equal to others."""
+        """Whether the examples are equal to those of other placed data."""
         return self is data or self.fingerprint == data.fingerprint
 
 
@@ -78,7 +78,7 @@ def refuse_unknown(label_sets: Any, offered: bool, structure: str) -> None:
     """Raise ``ValueError`` if there are unknown labels and the structure does not support them."""
     if not label_sets.all_known and not offered:
         raise ValueError(
-            f"{structure} does not support unknown labels, and y has UNKNOWN labels or sets of labels; see "
+            f"{structure} does not support unknown labels, but y contains UNKNOWN labels or sets of labels; see "
             "docs/extend/structure.md for the methods that support them."
         )
 

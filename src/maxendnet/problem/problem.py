@@ -25,7 +25,7 @@ from maxendnet.structures.bound.blocks import KernelPrior
 FloatArray = NDArray[np.float64]
 
 SMALL_TABLE = 10_000
-"""Nodes times labels. Below it float32 saves less than 0.01 s per fit (measured on chains with 4 to 200 labels)."""
+"""Nodes times labels below which float32 saves less than 0.01 s per fit (measured on chains with 4 to 200 labels)."""
 
 
 @dataclass
@@ -65,11 +65,11 @@ class Problem:
         self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
         self.n_oracle = 0
         self.objective_at_zero: float | None = None
-        """Cached value of `at_zero`, which takes a pass over the data."""
+        """Cached value of `at_zero`, because it takes a pass over the data."""
 
     @classmethod
     def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
-        """Build a problem from a bound structure, on a backend (None is one thread).
+        """Build a problem from a bound structure on a backend (None means one thread).
 
         Unknown labels are completed with zero weights.
         """
@@ -90,8 +90,8 @@ class Problem:
     def is_small(self) -> bool:
         """Whether passes are too cheap for float32 to be worthwhile.
 
-        In float32 also the gradients of groups of nodes are summed. The order of examples, or a sample weight instead
-        of repeated examples, then changes them by a relative 1e-7, compared to 1e-16 in float64.
+        In float32, gradients of groups of nodes are summed in float32 too. If examples are reordered, or a repeated
+        example is replaced by a sample weight, the sums then change by a relative 1e-7, compared to 1e-16 in float64.
         """
         return self.data.n_nodes * self.structure.n_labels <= SMALL_TABLE
 
@@ -104,17 +104,17 @@ class Problem:
     def has_linear_term(self) -> bool:
         """Whether the target is a distribution over labellings.
 
-        Solvers with active labellings do not support it.
+        Solvers that store active labellings do not support such targets.
         """
         return self.linear_term is not None
 
     @cached_property
     def cost_table(self) -> Table:
-        """Costs of labels at all nodes, joint costs included."""
+        """Costs of labels at all nodes, including joint costs."""
         return cost_table(self.structure, self.cost, getattr(self.loss, "joint_costs", None))
 
     def completed(self, w: FloatArray) -> Problem:
-        """Complete unknown labels with the best labellings under w."""
+        """Return the problem with unknown labels replaced by their best completion under the weights w."""
         return replace(self, data=self.data.completed(w), linear_term=None)
 
     @property
@@ -124,14 +124,14 @@ class Problem:
 
     @property
     def hinge(self) -> Hinge:
-        """The loss, if it is a hinge; else raise ``TypeError``."""
+        """The hinge loss. Raises ``TypeError`` if the loss is not a hinge."""
         if not isinstance(self.loss, Hinge):
-            raise TypeError(f"the loss is {self.loss!r} and not a hinge")
+            raise TypeError(f"the loss must be a hinge, got {self.loss!r}")
         return self.loss
 
     @cached_property
     def exact_prior(self) -> ExactPrior:
-        """The prior, if it has a cumulant; else raise ``TypeError``."""
+        """The prior. Raises ``TypeError`` if it has no cumulant."""
         return capable(self.prior, "exact")
 
     @cached_property
@@ -141,7 +141,7 @@ class Problem:
 
     @cached_property
     def kernel_prior(self) -> KernelPrior:
-        """Arguments of the kernels for the prior."""
+        """The prior as arguments of the kernels."""
         kind, params = capable(self.prior, "kernel").kernel_args()
         wide = lambda values: self.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), self.n_weights))  # noqa: E731
         if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
@@ -172,7 +172,7 @@ class Problem:
         return self.fingerprint == problem.fingerprint
 
     def loss_scales(self, C: float) -> bool:
-        """Whether a bound on the sum of losses computed with ``C`` holds here."""
+        """Whether a bound on the sum of losses that was computed with ``C`` is valid for this problem."""
         return C == self.C or not self.loss.depends_on_C
 
     # ---- the sum over examples ----------------------------------------------------------------------------------
@@ -189,8 +189,8 @@ class Problem:
         w : ndarray of shape (n_weights,)
         gradient : bool, default=True
         single : bool, default=False
-            Search in float32 if the values allow it and it is worthwhile (see `is_small`). Reported values should be
-            computed with False.
+            Compute in float32 if the values allow it and it is worthwhile (see `is_small`). Use False for values that
+            are reported to the user.
         values : bool, default=False
             Whether to return the loss of every example too.
         """
@@ -203,15 +203,15 @@ class Problem:
     def completion_logsum(self, w: FloatArray, gradient: bool = True) -> Partial:
         """Sum the log-partition over completions minus the target score.
 
-        Completions are the labellings that agree with the known labels. The gradient is computed if requested.
+        Completions are the labellings that are consistent with the known labels. The gradient is computed if requested.
         """
         return self._sum(completion_oracle, w, ExcessOptions(gradient))
 
     def _sum(self, oracle: Callable[..., Partial], w: FloatArray, *arguments: Any) -> Partial:
         """Sum ``oracle(shard, w, *arguments)`` over all shards, in one pass.
 
-        Shards in this process get the weights read-only and share the padded copies that kernels read. Gradients are
-        summed in the layout of the kernels; the total is returned in the order of the weights.
+        Shards in this process read the same read-only weights and share their padded copies. Gradients are summed in
+        the padded layout of the kernels; the total is returned in the order of the weights.
         """
         self.n_oracle += self.n_examples
         cache = getattr(self.structure.layout, "cache", None)
@@ -229,13 +229,14 @@ class Problem:
         """Evaluate the dual point ``alpha_i(y) = C u_i p_i(y)`` of shared potentials.
 
         ``p_i(y)`` is proportional to ``exp(A l_i(y) + W . f(x_i, y) + B r_i(y))``, where ``r_i(y)`` is the number of
-        correct nodes: with a large B the point is near the true labellings. All examples share A, B and W, so that
-        the point needs no memory and takes one pass of sum-product.
+        correct nodes. With a large B the point is near the true labellings. All examples share A, B and W, so the point
+        needs no memory per example, and its evaluation takes one pass of sum-product.
 
         Returns
         -------
         value : float
-            ``-sum_i u_i log p_i(y_i)``, convex in (A, W, B); divergences between such points follow from it.
+            ``-sum_i u_i log p_i(y_i)``, which is convex in (A, W, B). Divergences between such points are computed
+            from it.
         eta : ndarray of shape (n_weights,)
             ``sum alpha df``.
         cost : float
@@ -246,7 +247,7 @@ class Problem:
         return total.loss, -self.C * total.gradient, self.C * total.cost
 
     def curvature(self) -> FloatArray:
-        """Approximate the diagonal of the Hessian of C times a smooth loss at ``w = 0``.
+        """Return the approximate diagonal Hessian at ``w = 0`` of C times the sum of a smooth loss.
 
         Structures without `curvature` are assumed to have the same curvature in all weights.
         """
@@ -255,7 +256,7 @@ class Problem:
     def first_weights(self, seed: Any = None) -> FloatArray:
         """Return initial weights for primal solvers.
 
-        They are the mean of the prior, or zero if it has none.
+        These are the prior mean, or zero if the prior has no mean.
 
         If all labels are unknown, small random numbers break the symmetry between labels.
         """
@@ -273,10 +274,11 @@ class Problem:
         """Return the best dual value on the ray from 0 to a dual point, and its factor.
 
         ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale together. A dual point times any factor in
-        [0, 1] is a dual point: the rest of the weight goes to the true labelling. So a point outside the domain of the
-        cumulant still gives a bound. (Since the slack price is convex, its scaled value is an upper bound.)
+        [0, 1] is a dual point too, because the remaining dual weight goes to the true labelling. Therefore even a point
+        outside the domain of the cumulant yields a bound. (Since the slack price is convex, its scaled value is an
+        upper bound.)
         """
-        # a convex penalty without a density has a conjugate and a subgradient instead of a cumulant and a mean
+        # for a convex penalty without a density, use its conjugate and subgradient instead of cumulant and mean
         phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
         rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
@@ -310,7 +312,7 @@ class Problem:
     def gap_scale(self, objective: float) -> float:
         """Return the denominator of the relative gap, ``max(|objective|, 1e-9 |P(0)|)``.
 
-        The second term only covers rounding.
+        The second term only matters if the objective is zero up to rounding.
         """
         return max(abs(objective), 1e-9 * abs(self.at_zero), np.finfo(float).tiny)
 

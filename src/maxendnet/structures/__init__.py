@@ -18,7 +18,7 @@ from maxendnet.structures.weights.layout import Layout
 from maxendnet.utils.suggest import did_you_mean
 
 ALL = (Chain, Tree, Independent, Choice, Graph)
-"""The built-in structures. The lower-case name of each stands for its default options."""
+"""The built-in structures. In lower case, the name of a class selects it with default options."""
 
 __all__ = [
     "ALL",
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def as_structure(given: Any) -> Any:
-    """Return a structure, given itself or by its lower-case name.
+    """Return a structure unchanged, or the structure with this lower-case name and default options.
 
     Parameters
     ----------

@@ -30,19 +30,19 @@ IntArray = NDArray[np.int32]
 
 
 class EdgeTable(NamedTuple):
-    """Values added to the scores of pairs of labels at edges, such as costs of edges.
+    """Values added to the scores of label pairs at edges, such as edge costs.
 
     ``rows[row[e], a, b]`` is added if edge e has the labels a and b, where a is the label of the user's first node.
     Edges of a forest are numbered by their child node.
     """
 
     rows: FloatArray
-    """(n_rows, n_labels, n_labels); all zeros in the first."""
+    """(n_rows, n_labels, n_labels); the first row is zero."""
     row: IntArray
-    """(n_edges,); for a forest (n_nodes,), with 0 for roots."""
+    """(n_edges,), or (n_nodes,) for a forest, where roots have row 0."""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """Sum of the values of every example, for a labelling or a fractional labelling."""
+        """Sum of the values of each example, for a labelling or a fractional labelling."""
         if isinstance(q, np.ndarray):
             _, first, second = structure.edge_labels(q)
             values = self.rows[self.row, first, second]
@@ -52,7 +52,7 @@ class EdgeTable(NamedTuple):
 
 
 class NGramTable(NamedTuple):
-    """Values added to the scores of n-grams of labels, such as costs of n-grams.
+    """Values added to the scores of label n-grams, such as n-gram costs.
 
     ``rows[row[t], k]`` is added if n-gram k ends at node t.
     """
@@ -64,7 +64,7 @@ class NGramTable(NamedTuple):
     """(n_nodes,)"""
 
     def values(self, structure: Any, q: Any) -> FloatArray:
-        """Sum of the values of every example, for a labelling or a fractional labelling."""
+        """Sum of the values of each example, for a labelling or a fractional labelling."""
         ending = getattr(q, "ending", None)
         if ending is None:
             ending = np.stack([ends_of(gram, q, structure.offsets) for gram in self.ngrams.tuples()], axis=1)
@@ -75,7 +75,7 @@ class Table(NamedTuple):
     """Values added to the scores of labels at nodes, such as costs of wrong labels.
 
     ``rows[row[t], a]`` is added for label a at node t. Structures with the capability ``edge_costs`` also support an
-    `EdgeTable`, those with ``ngram_costs`` an `NGramTable`.
+    `EdgeTable`, and structures with ``ngram_costs`` an `NGramTable`.
     """
 
     rows: FloatArray
@@ -90,16 +90,17 @@ class Table(NamedTuple):
 
 
 class Marginals(NamedTuple):
-    """Fractional labelling of a forest: marginals of nodes, edges and siblings."""
+    """Fractional labelling of a forest: node, edge and sibling marginals."""
 
     node: FloatArray
     """(n_nodes, n_labels)"""
     edge: FloatArray | None = None
-    """(n_nodes, n_labels, n_labels): marginals of the edge between a node and its parent; row: the user's first node.
+    """(n_nodes, n_labels, n_labels): marginals of the edge between a node and its parent; rows are labels of the user's
+    first node.
     Zero for roots. None if not requested."""
     siblings: FloatArray | None = None
-    """(n_nodes, n_labels, n_labels, n_labels): marginals of the labels of the parent, of the left sibling and of the
-    node; zero for nodes without them."""
+    """(n_nodes, n_labels, n_labels, n_labels): joint marginals of the labels of the parent, the left sibling and
+    the node; zero for nodes without a left sibling."""
 
 
 class Excess(NamedTuple):
@@ -138,24 +139,24 @@ class ExcessOptions(NamedTuple):
     single: bool = False
     """Whether kernels may use float32."""
     values: bool = False
-    """Whether a loss reports its value for every example; `excess` always does."""
+    """Whether a loss returns its value for every example. `excess` always returns these values."""
     expected_table: Table | None = None
-    """Table whose expected value is reported; set by the loss."""
+    """Table whose expected value is returned. It is set by the loss."""
     slack_derivative: Derivative | None = None
-    """Factor of the gradient of each example; set by the loss. None is 1."""
+    """Slack derivative: the factor of the gradient of each example, set by the loss. None means 1."""
 
 
 GRADIENT = ExcessOptions()
 
 
 class BoundStructure(ABC):
-    """Structure with examples.
+    """A structure together with examples.
 
-    It is the interface of losses, solvers and estimators to examples.
+    Losses, solvers and estimators access the examples through this interface.
 
     Labellings are int32 arrays over all nodes. Fractional labellings are `Marginals`, or another object with an array
-    ``node``. ``table`` is a `Table` or None. ``backend`` provides threads, or is None. Subclasses implement the
-    abstract methods, and may replace the other methods by faster ones. Optional methods are declared in
+    ``node``. ``table`` is a `Table` or None. ``backend`` provides threads, or is None for one thread. Subclasses
+    implement the abstract methods, and may replace the other methods by faster ones. Optional methods are declared in
     ``capabilities``.
     """
 
@@ -163,7 +164,7 @@ class BoundStructure(ABC):
     described: str = "a structure"
     """Short description, for messages."""
     inference_note: str = ""
-    """Note on exact or relaxed inference, for ``solver_``."""
+    """Note on exact or relaxed inference that is appended to ``solver_``."""
     mapped: bool = False
     """Whether features are memory-mapped."""
     layout: Any
@@ -204,8 +205,8 @@ class BoundStructure(ABC):
     def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
         """Return the features of a labelling or fractional labelling.
 
-        They are summed over examples, times ``weight`` of shape (n_examples,); None is 1. `features` is the adjoint of
-        `score`.
+        The features are summed over examples, each multiplied by its ``weight``, an array of shape (n_examples,) or
+        None for 1. `features` is the adjoint of `score`.
         """
 
     # ---- methods with a default --------------------------------------------------------------------------------------
@@ -225,8 +226,8 @@ class BoundStructure(ABC):
     ) -> Excess:
         """Return ``aggregate(w, table) - score(w, truth)`` and a (sub)gradient.
 
-        The value of the table for the true labels is subtracted too. Kernels replace this method, to avoid storing the
-        marginals of all examples.
+        The value of the table for the true labels is subtracted too. Structures with kernels override this method, to
+        avoid storing the marginals of all examples.
 
         Parameters
         ----------
@@ -265,7 +266,7 @@ class BoundStructure(ABC):
         return np.ones(self.layout.n_weights)
 
     def ranges(self, n_shards: int = 16, slow: float = 1.0) -> list[list[Range]]:
-        """Return shards of examples as lists of short ranges; empty for one shard."""
+        """Return shards of examples as lists of short ranges, or an empty list for one shard."""
         return []
 
     @property
@@ -280,9 +281,9 @@ class BoundStructure(ABC):
 
     @property
     def row(self) -> IntArray:
-        """Row of every node in tables of costs.
+        """Row of every node in cost tables.
 
-        It is the number of its label set, or its label if all labels are known.
+        The row is the number of the label set of the node, or its label if all labels are known.
         """
         return self.y
 
@@ -293,14 +294,14 @@ class BoundStructure(ABC):
 
     @property
     def edge_offsets(self) -> NDArray[np.int64]:
-        """Example i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
+        """Offsets of edges: example i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
         return self.offsets
 
 
 class Structure(Piece):
-    """Options of a structure, without examples.
+    """Base class of structures, which hold options but no examples.
 
-    Subclasses are dataclasses with `layout` and `bind`.
+    Subclasses are dataclasses that implement `layout` and `bind`.
     """
 
     layout_type: type = Layout
@@ -311,7 +312,7 @@ class Structure(Piece):
     hidden: int = 1
     """Number of hidden states per label."""
     takes_rules: bool = False
-    """Whether `bind` has an argument ``rules``."""
+    """Whether `bind` accepts an argument ``rules``."""
     expects_sequences: bool = False
     """Whether to warn if every example has a single node."""
 
@@ -320,13 +321,16 @@ class Structure(Piece):
         raise NotImplementedError(f"{type(self).__name__} needs a method layout(examples, classes).")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> Any:
-        """Return the bound structure; ``layout`` is that of a fitted model, or None."""
+        """Return the structure bound to these examples.
+
+        ``layout`` is the layout of a fitted model, or None for new weights.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> Any:
         """Return the `PairMasks` of a first-order chain or of independent nodes, or None.
 
-        With masks, predictions of examples that have only features need no `bind`; see `SequenceBinder`.
+        With masks, examples that consist only of features are predicted without `bind`; see `SequenceBinder`.
         """
         return None
 
@@ -343,7 +347,7 @@ class Structure(Piece):
         return None
 
     def layout_error(self, layout: Any, n_features_in: int, classes: NDArray) -> str:
-        """Error message for a layout that does not fit, or an empty string."""
+        """Error message if the layout does not match the structure, else an empty string."""
         return ""
 
 
@@ -361,7 +365,7 @@ def composed_excess(
     truth = structure.score(w, structure.y)
     if table is not None:
         truth = truth + table_values(structure, table, structure.y)
-    values = np.maximum(values - truth, 0.0)  # negative only by rounding: the truth is a labelling
+    values = np.maximum(values - truth, 0.0)  # negative values are rounding errors
     expected = np.zeros(len(values))
     if not options.gradient:
         return Excess(values, np.zeros(0), expected)
@@ -373,7 +377,7 @@ def composed_excess(
 
 
 def table_values(structure: Any, table: Table, q: Any) -> FloatArray:
-    """Sum of a table for every example, for a labelling or a fractional labelling."""
+    """Sum of the table values of each example, for a labelling or a fractional labelling."""
     if isinstance(q, np.ndarray):
         values = table.rows[table.row, q]
     else:
@@ -398,7 +402,7 @@ def no_table(structure: Any) -> Table:
 
 
 def sums(values: FloatArray, offsets: NDArray[np.int64]) -> FloatArray:
-    """Sum the values of the nodes of every example.
+    """Sum node values by example.
 
     Examples
     --------

@@ -42,7 +42,7 @@ from maxendnet.structures.weights.linear import LinearStructure
 class Chain(LinearStructure):
     """Sequences: the label of a node depends on the previous label, or on several.
 
-    The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over neighbours of
+    The score of a labelling is the sum over nodes of ``x_t . coef[:, y_t]`` and over consecutive nodes of
     ``transitions[y_t, y_t+1]``. A higher order adds weights for n-grams of three and more labels. Inference is exact.
 
     Parameters
@@ -55,25 +55,25 @@ class Chain(LinearStructure):
     forbidden : list of (label, label) or None, default=None
         Pairs of labels that cannot follow each other, in training and in prediction.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
-        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
+        Which pairs of a feature and a label have a weight: all, or only those that occur in the training examples.
+        With many features and labels, ``"seen"`` takes less memory and time, and ``coef_`` is sparse.
     order : int, default=1
-        Number of previous labels that are scored together with the label of a node: n-grams of 2 to ``order + 1``
+        Number of previous labels that are scored together with the label of a node. N-grams of 2 to ``order + 1``
         labels have weights.
     ngrams : {"all", "seen"} or None, default=None
-        Which n-grams have a weight: all, or those that occur in the training labels. None is ``"all"`` for order 1
-        and 2, and ``"seen"`` for higher orders.
+        Which n-grams have a weight: all, or only those that occur in the training labels. None means ``"all"`` for
+        order 1 and 2, and ``"seen"`` for higher orders.
     rules : a rule, a list of rules or None, default=None
-        Constraints on labellings in training and prediction; see `maxendnet.rules`. Rules about neighbours, the first
-        and the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) cost no time. Others (`at_most_once`,
-        `regex`) multiply the work by the number of states of their automaton.
+        Constraints on labellings in training and prediction; see `maxendnet.rules`. Rules about consecutive nodes, the
+        first node or the last node (`bio`, `bioes`, `never`, `starts_with`, `ends_with`) cost no time. Other rules
+        (`at_most_once`, `regex`) multiply the work by the number of states of their automaton.
     durations : int, dict or None, default=None
-        Largest number of neighbouring nodes with the same label, or ``{label: (shortest, longest)}``, where None is
-        no limit. A limit beyond the longest example costs no time.
+        Maximum number of consecutive nodes with the same label, or ``{label: (shortest, longest)}``, where None
+        means no limit. Limits that exceed the longest example cost no time.
     hidden : int, default=1
         Number of hidden states per label. Each state has its own weights and transitions, and the states of nodes are
-        unknown in training and prediction. The columns of ``coef_`` and ``transitions_`` are states, those of one
-        label next to each other. N-grams are n-grams of states; rules and durations apply to labels.
+        unknown in training and prediction. The columns of ``coef_`` and ``transitions_`` are states, and states of
+        the same label are adjacent. N-grams are n-grams of states; rules and durations apply to labels.
     whole : bool, default=False
         Whether each example has one label, shared by all its nodes: y and predictions are lists of labels.
 
@@ -131,7 +131,7 @@ class Chain(LinearStructure):
 
     @property
     def _pairs_alone(self) -> bool:
-        """Whether all pairs of labels have weights, and longer n-grams have none."""
+        """Whether exactly the pairs of labels have weights: all pairs, and no longer n-grams."""
         return self.order == 1 and not self.only_seen
 
     def _rules(self, extra: Any = None) -> list[Rule]:
@@ -145,7 +145,7 @@ class Chain(LinearStructure):
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
         """Layout of the weights for labelled examples."""
         if self._has_states:
-            self.check_memory(Layout(0, len(classes) * self.hidden, n_edge_types=1))  # of pairs of states
+            self.check_memory(Layout(0, len(classes) * self.hidden, n_edge_types=1))  # state transitions
             examples, classes = with_states(examples, classes, self.hidden), states_of(classes, self.hidden)
         if self._pairs_alone:
             return self.layout_of(examples, classes, "chain")
@@ -161,7 +161,10 @@ class Chain(LinearStructure):
     def bind(
         self, examples: Examples, classes: NDArray, layout: Layout | None = None, rules: Any = None
     ) -> BoundForest | BoundAutomaton:
-        """Bind examples; ``rules`` apply in addition to those of the options."""
+        """Return the structure bound to these examples.
+
+        ``rules`` apply in addition to the option ``rules``.
+        """
         if examples.edges is not None:
             raise ValueError(
                 "Chain() joins every node to the previous one, but X has edges; choose structure=Tree() or Graph(), or "
@@ -183,8 +186,8 @@ class Chain(LinearStructure):
             return bound
         if examples.n_edge_types > 1 or examples.n_edge_features or layout.n_edge_types > 1 or layout.n_edge_features:
             raise ValueError(
-                "Chain() with order > 1, ngrams='seen', durations or a rule such as at_most_once() takes no edge types "
-                "and edge features; remove them, or give their information as node features."
+                "Chain() with order > 1, ngrams='seen', durations or a rule such as at_most_once() does not support "
+                "edge types and edge features; remove them, or encode their information as node features."
             )
         bound = BoundAutomaton(layout, self.batch_of(examples, classes, layout, "independent"), reader)
         if every_rule:
@@ -192,7 +195,7 @@ class Chain(LinearStructure):
         return bound
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Rules as masks; None if n-grams or rules need an automaton."""
+        """Return the rules as masks, or None if n-grams or rules need an automaton."""
         every_rule = self._rules(rules)
         if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in every_rule):
             return None
@@ -201,7 +204,7 @@ class Chain(LinearStructure):
     def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
         """Replace labels by hidden states.
 
-        With ``whole``, a wrong label costs 1 whatever the length of an example.
+        With ``whole``, node weights are divided by the length of the example, so that a wrong label costs 1.
         """
         if self.whole:
             lengths = np.diff(examples.offsets)
@@ -213,7 +216,7 @@ class Chain(LinearStructure):
         return with_states(examples, classes, self.hidden)
 
     def _compiled(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
-        """Compile rules to masks, or None if these are not enough, and to an automaton."""
+        """Compile rules to masks (None if rules or n-grams need the automaton) and to an automaton."""
 
         def compute() -> tuple[PairMasks | None, Reader]:
             masks, automaton = for_states(*combine(rules, classes), self.hidden)
@@ -225,7 +228,7 @@ class Chain(LinearStructure):
         return layout.cache.result(key, compute)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:
-        """Automaton of n-grams and rules."""
+        """Return the automaton that fires the n-grams and enforces the rules."""
         product = (
             automaton_of(layout.ngrams, layout.n_labels)
             if layout.ngrams is not None
@@ -238,7 +241,7 @@ class Chain(LinearStructure):
         return Reader.of(product, layout.n_weights - layout.n_node_weights - layout.n_label_features)
 
     def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
-        """Raise ``ValueError`` for true labels or examples that contradict the rules."""
+        """Raise ``ValueError`` if true labels break a rule, or if an example has no valid labelling."""
         labels = known_labels(bound.batch, self.hidden)
         if len(labels) and labels.min() >= 0:
             check_truth(bound.batch._replace(y=labels), examples, classes, rules)
@@ -248,7 +251,7 @@ class Chain(LinearStructure):
         check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message for a layout that does not fit, or an empty string."""
+        """Error message if the layout does not match the structure, else an empty string."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, but weights for {layout.n_labels}"
         error = self.size_error(layout, n_features_in, joined=not self.only_seen)
@@ -272,7 +275,7 @@ class Chain(LinearStructure):
         return ""
 
     def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
-        """Weights of n-grams by their labels; empty with edge types or features."""
+        """Weights of n-grams by their labels; empty if there are several edge types, or edge features."""
         if self._has_states:
             classes = states_of(classes, self.hidden)
         table = layout.ngrams
@@ -287,7 +290,7 @@ class Chain(LinearStructure):
 def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
     """True labels, -1 where unknown.
 
-    With hidden states, the label that the known states share.
+    With hidden states, return the label to which all possible states belong.
     """
     if batch.label_sets is None:
         return batch.y
@@ -297,7 +300,7 @@ def known_labels(batch: Batch, n_states: int = 1) -> NDArray[np.int32]:
 
 
 def at_ends(batch: Batch, masks: PairMasks) -> Batch:
-    """Restrict the allowed labels of first and last nodes to those of the masks."""
+    """Restrict the allowed labels of first and last nodes to the labels that the masks permit."""
     if masks.first.all() and masks.last.all():
         return batch
     allowed = masks.allowed(batch.offsets)

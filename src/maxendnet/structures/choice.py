@@ -1,4 +1,4 @@
-"""Choices: at most one node of an example has a label other than the rest."""
+"""Selection of at most one node per example: all other nodes have the rest label."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Choice(LinearStructure):
-    """Choices: at most one node of an example has a label other than ``rest``.
+    """Selection of at most one node per example: all other nodes have the label ``rest``.
 
-    Nodes compete with each other and with no choice at all, as in multinomial choice models: the leaf of a web page
-    that has the price, the sentence of a text that answers a question, the cause among several events. There are no
-    edges; the score of a labelling is the sum over its nodes.
+    Nodes compete with each other and with selecting no node, as in multinomial choice models. Examples are the leaf of
+    a web page that contains the price, the sentence of a text that answers a question, and the cause among several
+    events. There are no edges, so the score of a labelling is the sum over its nodes.
 
     Parameters
     ----------
@@ -29,10 +29,11 @@ class Choice(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
     rest : label or None, default=None
-        Label of the nodes that are not chosen. None is the most frequent label that is possible.
+        Label of the nodes that are not selected. None means the most frequent label that is allowed at every node
+        and leaves at most one selected node per example.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
-        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
+        Which pairs of a feature and a label have a weight: all, or only those that occur in the training examples.
+        With many features and labels, ``"seen"`` takes less memory and time, and ``coef_`` is sparse.
 
     Examples
     --------
@@ -48,13 +49,13 @@ class Choice(LinearStructure):
     pairs: str = "all"
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
-        """Layout of the weights for labelled examples, with the number of the rest label."""
+        """Layout of the weights for labelled examples, including the number of the rest label."""
         layout = super().layout(examples, classes)
         batch = self.batch_of(examples, classes, layout)
         return replace(layout, rest=rest_of(batch, examples, classes, self.rest))
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundChoice:
-        """Bind examples."""
+        """Return the structure bound to these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         batch = self.batch_of(examples, classes, layout)
         check_rest(batch, examples, layout.rest)
@@ -63,7 +64,7 @@ class Choice(LinearStructure):
         return BoundChoice(layout, batch, layout.rest)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message for a layout that does not fit, or an empty string."""
+        """Error message if the layout does not match the structure, else an empty string."""
         if not 0 <= layout.rest < layout.n_labels:
             return f"the rest is label number {layout.rest}, but the model has {layout.n_labels} labels"
         if self.rest is not None and classes.tolist()[layout.rest] != self.rest:

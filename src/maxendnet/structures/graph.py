@@ -1,4 +1,4 @@
-"""Graphs: pairwise models with cycles, by exact elimination or a relaxation."""
+"""Graphs: pairwise models with cycles. Inference uses exact elimination or a relaxation."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ class Graph(LinearStructure):
     ``transitions[y_s, y_t]``, with one matrix per edge type.
 
     Inference is *exact*, by variable elimination, for examples whose tables have at most ``max_table`` entries: trees,
-    ladders, small grids, a dozen binary nodes that are all joined. Other examples are *relaxed* to the local polytope.
-    Their maximum is then a linear programme, which bounds the score of every labelling from above. The objective stays
-    convex and is an upper bound of the true one; `gap_` refers to this objective. Likelihood models use the
-    tree-reweighted upper bound of the log-partition. If no example has a cycle, the model is the same as with `Tree`.
+    ladders, small grids, or a dozen fully connected binary nodes. Other examples are *relaxed* to the local polytope.
+    Their maximum is then the value of a linear programme, which bounds the score of every labelling from above. The
+    objective stays convex and is an upper bound of the exact objective; `gap_` refers to the upper bound. Likelihood
+    models use the tree-reweighted upper bound of the log-partition. If no example has a cycle, the model is the same
+    as with `Tree`.
 
     Parameters
     ----------
     inference : {"auto", "exact", "relaxed"}, default="auto"
-        "auto" eliminates where tables are small enough. "exact" raises an error for examples with larger tables.
-        "relaxed" eliminates only examples without a cycle.
+        "auto" uses elimination if the tables are small enough, else the relaxation. "exact" raises an error for
+        examples with larger tables. "relaxed" uses elimination only for examples without a cycle.
     max_table : float, default=1e6
-        Largest number of entries of an elimination table. Only allowed labels are counted.
+        Maximum number of entries of an elimination table. Only allowed labels are counted.
     bias : bool, default=False
         Add a weight for every label.
     pairs : {"all", "seen"}, default="all"
@@ -66,10 +67,10 @@ class Graph(LinearStructure):
             raise ValueError(f"Graph needs max_table to be a number of at least 1, got {self.max_table!r}.")
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundGraph:
-        """Bind examples: a `BoundForest` if none has a cycle, else a `BoundGraph`."""
+        """Return a `BoundForest` of these examples if none has a cycle, else a `BoundGraph`."""
         if examples.edges is None and np.diff(examples.offsets).max(initial=0) > 1:
             raise ValueError(
-                "Graph() needs the edges of every example, but X has none; give items (node_features, edges) or "
+                "Graph() needs the edges of every example, but X has none; pass items (node_features, edges) or "
                 "Examples.build(..., edges=...), or choose structure=Chain()."
             )
         layout = self.layout(examples, classes) if layout is None else layout

@@ -27,8 +27,8 @@ class Independent(LinearStructure):
     ends : bool, default=False
         Add weights for every label at the first and at the last node of an example.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
-        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
+        Which pairs of a feature and a label have a weight: all, or only those that occur in the training examples.
+        With many features and labels, ``"seen"`` takes less memory and time, and ``coef_`` is sparse.
 
     Examples
     --------
@@ -47,5 +47,5 @@ class Independent(LinearStructure):
         return BoundForest(layout, self.batch_of(examples, classes, layout))
 
     def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
-        """Masks that allow every label everywhere; None with ``rules``."""
+        """Return masks that allow every label everywhere, or None if there are ``rules``."""
         return PairMasks.everything(len(classes)) if rules is None else None

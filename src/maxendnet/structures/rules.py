@@ -1,7 +1,7 @@
 """Rules: constraints on the labellings of chains.
 
-A rule holds options and no data. Rules about neighbours, the first and the last node are *pairwise*: they are masks,
-and cost no time in the recursions. Other rules are automata.
+A rule holds options and no data. Rules about consecutive nodes, the first node or the last node are *pairwise*: they
+are compiled to masks, and cost no time in the recursions. Other rules are compiled to automata.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BoolArray = NDArray[np.bool_]
 
 
 class PairMasks(NamedTuple):
-    """Masks of the labels that may be first, follow each other, and be last."""
+    """Masks of the labels of first nodes, of consecutive nodes and of last nodes that are permitted."""
 
     first: BoolArray
     """(n_labels,)"""
     pairs: BoolArray
-    """(n_labels, n_labels), row: the left label."""
+    """(n_labels, n_labels); rows are labels of the left node."""
     last: BoolArray
     """(n_labels,)"""
 
@@ -39,7 +39,7 @@ class PairMasks(NamedTuple):
 
     @property
     def forbidden_matrix(self) -> NDArray[np.uint8] | None:
-        """1 for pairs of labels that cannot be neighbours; None if all pairs can."""
+        """1 for pairs of labels that are forbidden at consecutive nodes; None if all pairs are permitted."""
         return None if self.pairs.all() else np.ascontiguousarray(~self.pairs, np.uint8)
 
     def allowed(self, offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -53,12 +53,12 @@ class PairMasks(NamedTuple):
         """
         n_nodes = int(offsets[-1])
         allowed = np.ones((n_nodes, len(self.first)), dtype=np.uint8)
-        allowed[offsets[offsets < n_nodes]] = self.first  # an empty example has the offset of the next one
+        allowed[offsets[offsets < n_nodes]] = self.first  # the offset of an empty example is that of the next example
         allowed[offsets[offsets > 0] - 1] &= self.last
         return allowed
 
     def automaton(self) -> Automaton:
-        """Automaton with a start state, and a state for every last label."""
+        """Automaton with a start state and one state per label, which stores the last label."""
         n_labels = len(self.first)
         permitted = np.vstack([self.first, self.pairs])
         arcs = np.where(permitted, np.arange(1, n_labels + 1), -1).astype(np.int32)
@@ -68,8 +68,8 @@ class PairMasks(NamedTuple):
 class Rule:
     """Base class of rules, which are dataclasses of their options.
 
-    Rules have ``get_params`` and ``set_params``, so that they are cloned, tuned and saved with a structure. They are
-    not scikit-learn estimators, because these are printed with the names of their classes.
+    Rules implement ``get_params`` and ``set_params``, so that they are cloned, tuned and saved with a structure. They
+    are not scikit-learn estimators, because these are printed with their class names instead of ``bio()``.
     """
 
     name = "rule"
@@ -101,15 +101,15 @@ class Rule:
         """Raise ``ValueError`` for an invalid option."""
 
     def within(self, longest: int) -> Rule:
-        """Equivalent rule, with fewer states, for at most ``longest`` nodes."""
+        """Return an equivalent rule for examples of at most ``longest`` nodes, if possible with fewer states."""
         return self
 
     def masks(self, classes: NDArray) -> PairMasks | None:
-        """The rule as masks; None if it is not pairwise."""
+        """Return the rule as masks, or None if it is not pairwise."""
         return None
 
     def automaton(self, classes: NDArray) -> Automaton:
-        """The rule as an automaton that reads numbers of classes."""
+        """Return the rule as an automaton that reads class numbers."""
         masks = self.masks(classes)
         if masks is None:
             raise NotImplementedError(f"{type(self).__name__} has neither masks nor an automaton")
@@ -184,7 +184,7 @@ def bio(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks:
     separator : str, default="-"
         Text between the prefix and the type.
     inside : str, default="I"
-        Prefix of inner nodes.
+        Prefix of the nodes of a chunk after the first.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks
     separator : str, default="-"
         Text between the prefix and the type.
     inside : str, default="I"
-        Prefix of inner nodes; ``"M"`` for BMES tags.
+        Prefix of the nodes between the first and the last node of a chunk; ``"M"`` for BMES tags.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def bioes(outside: str = "O", separator: str = "-", inside: str = "I") -> Chunks
 
 @dataclass(repr=False)
 class LabelRule(Rule):
-    """Base of rules about a list of labels."""
+    """Base class of rules with a list of labels."""
 
     labels: Any = None
 
@@ -317,7 +317,7 @@ MAX_LABELS_ONCE = 12
 
 @dataclass(repr=False)
 class AtMostOnce(LabelRule):
-    """Some labels occur at most once in an example; see `at_most_once`."""
+    """Each of these labels occurs at most once in an example; see `at_most_once`."""
 
     runs: bool = False
     name = "at_most_once"
@@ -329,7 +329,7 @@ class AtMostOnce(LabelRule):
         once = np.flatnonzero(_chosen(self, self.labels, classes))
         if len(once) > MAX_LABELS_ONCE:
             raise ValueError(
-                f"at_most_once needs {2 ** len(once)} states for {len(once)} labels; give at most {MAX_LABELS_ONCE}."
+                f"at_most_once needs {2 ** len(once)} states for {len(once)} labels; pass at most {MAX_LABELS_ONCE}."
             )
         L, m = len(classes), len(once)
         check_arcs((1 << m) * (m + 1 if self.runs else 1), L, repr(self))
@@ -339,8 +339,8 @@ class AtMostOnce(LabelRule):
         if not self.runs:
             arcs = np.where(used & bit, -1, used | bit)
             return Automaton(arcs.astype(np.int32), np.ones(1 << m, dtype=bool))
-        # a run counts once: states also hold the last label, if it is one of these labels
-        last = np.concatenate([[-1], once])  # 0: another label
+        # a run counts as one occurrence, so a state also stores the last label if it is one of these labels
+        last = np.concatenate([[-1], once])  # 0 is any other label
         place = np.zeros(L, dtype=np.int64)
         place[once] = np.arange(1, m + 1)
         arcs = np.where((used[:, None] & bit)[:, :, :] > 0, -1, (used[:, None] | bit) * (m + 1) + place)
@@ -357,9 +357,9 @@ def at_most_once(*labels: Hashable, runs: bool = False) -> AtMostOnce:
     Parameters
     ----------
     *labels : hashable
-        At most 12 labels: the automaton has a state for every subset of them.
+        At most 12 labels, because the automaton has a state for every subset of them.
     runs : bool, default=False
-        Neighbouring nodes with the same label count as one occurrence.
+        Whether consecutive nodes with the same label count as one occurrence.
 
     Examples
     --------
@@ -389,9 +389,9 @@ def regex(pattern: str) -> Regex:
     Parameters
     ----------
     pattern : str
-        Labels separated by blanks: ``"(noun | verb)* stop"``. ``*``, ``+``, ``?``, ``{2}`` and ``{1,3}`` repeat,
-        ``.`` is any label, ``[a b]`` one of these labels, ``[^ a b]`` any other label. Labels with one of the
-        characters ``( ) | * + ? . [ ] { }`` or a blank are written in single quotes.
+        Labels separated by spaces: ``"(noun | verb)* stop"``. ``*``, ``+``, ``?``, ``{2}`` and ``{1,3}`` repeat,
+        ``.`` matches any label, ``[a b]`` one of these labels, ``[^ a b]`` any other label. Labels that contain a
+        space or one of the characters ``( ) | * + ? . [ ] { }`` are written in single quotes.
 
     Examples
     --------
@@ -404,19 +404,19 @@ def regex(pattern: str) -> Regex:
 
 @dataclass(repr=False)
 class Durations(Rule):
-    """Lengths of runs of equal labels; see the option ``durations`` of `Chain`.
+    """Limits on the length of runs of equal labels; see the option ``durations`` of `Chain`.
 
     Parameters
     ----------
     limits : int or dict
-        Largest length of every run, or ``{label: (shortest, longest)}``, None for no limit.
+        Maximum length of every run, or ``{label: (shortest, longest)}``, where None means no limit.
     """
 
     limits: Any = None
     name = "durations"
 
     def automaton(self, classes: NDArray) -> Automaton:
-        """Automaton with a start state, and states (label, length of the run so far)."""
+        """Return an automaton with a start state and states (label, length of the run so far)."""
         low, high = self._bounds(classes)
         L = len(classes)
         depth = np.where(high > 0, high, low)  # an unlimited run needs no states beyond the shortest length
@@ -434,7 +434,7 @@ class Durations(Rule):
         return trim(Automaton(arcs, accepting))
 
     def within(self, longest: int) -> Durations:
-        """Equivalent limits for examples of at most ``longest`` nodes."""
+        """Return equivalent limits for examples of at most ``longest`` nodes."""
         if _whole(self.limits):
             return Durations({}) if self.limits >= max(longest, 1) else self
         if not isinstance(self.limits, dict):
@@ -448,7 +448,7 @@ class Durations(Rule):
         )
 
     def _bounds(self, classes: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Shortest and longest run of every label; 0 is no limit."""
+        """Return the shortest and the longest run of each label; 0 means no limit."""
         low, high = np.ones(len(classes), dtype=np.int64), np.zeros(len(classes), dtype=np.int64)
         if _whole(self.limits):
             if self.limits < 1:
@@ -466,13 +466,13 @@ class Durations(Rule):
 
     @staticmethod
     def _pair(label: Any, bounds: Any) -> tuple[int, int]:
-        """Shortest and longest run of a label; 0 is no limit."""
+        """Return the shortest and the longest run of a label; 0 means no limit."""
         if not (isinstance(bounds, (tuple, list)) and len(bounds) == 2):
             raise ValueError(f"durations[{label!r}] must be a pair (shortest, longest), got {bounds!r}.")
         shortest, longest = 1 if bounds[0] is None else bounds[0], 0 if bounds[1] is None else bounds[1]
         if not (_whole(shortest) and _whole(longest) and shortest >= 1 and (longest == 0 or longest >= shortest)):
             raise ValueError(
-                f"durations[{label!r}] is {tuple(bounds)!r}; give whole numbers 1 <= shortest <= longest, or None."
+                f"durations[{label!r}] is {tuple(bounds)!r}; expected whole numbers 1 <= shortest <= longest, or None."
             )
         return int(shortest), int(longest)
 
@@ -482,7 +482,7 @@ def _whole(value: Any) -> bool:
 
 
 def _chosen(rule: Any, labels: Any, classes: NDArray) -> BoolArray:
-    """Mask of the classes that are among these labels."""
+    """Return a mask of the classes that are in ``labels``."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise ValueError(f"{rule.name} needs labels, got {labels!r}.")
     number = {label: k for k, label in enumerate(classes.tolist())}
@@ -510,11 +510,11 @@ class OneLabel(Rule):
 # ---- several rules ---------------------------------------------------------------------------------------------------
 
 ALL = (Chunks, StartsWith, EndsWith, Never, AtMostOnce, Regex, Durations)
-"""The classes of rules."""
+"""The rule classes."""
 
 
 def as_rules(given: Any, name: str = "rules") -> list[Rule]:
-    """Return a list of rules from a rule, a list, or None."""
+    """Convert a rule, a list of rules or None to a list of rules."""
     if given is None:
         return []
     if isinstance(given, Rule):
@@ -525,7 +525,7 @@ def as_rules(given: Any, name: str = "rules") -> list[Rule]:
 
 
 def combine(rules: list[Rule], classes: NDArray) -> tuple[PairMasks, Automaton | None]:
-    """Combine rules to masks, and to an automaton or None if all are pairwise."""
+    """Combine the pairwise rules to masks and the other rules to an automaton, None if there are none."""
     masks, automaton = PairMasks.everything(len(classes)), None
     for rule in rules:
         rule_masks = rule.masks(classes)

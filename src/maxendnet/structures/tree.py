@@ -27,15 +27,15 @@ class Tree(LinearStructure):
     bias : bool, default=False
         Add a weight for every label.
     ends : bool, default=False
-        Add weights for every label at the roots and at the leaves.
+        Add weights for every label at roots and at leaves.
     siblings : bool, default=False
-        Add weights for the labels of neighbouring children, given the label of their parent. Children are ordered by
-        node number; edges must be (parent, child).
+        Add weights for the labels of neighbouring siblings, given the label of their parent. Siblings are ordered by
+        node number. Edges must be (parent, child).
     forbidden : list of (label, label) or None, default=None
         Pairs (label of the parent, label of the child) that cannot occur, in training and in prediction.
     pairs : {"all", "seen"}, default="all"
-        Which pairs of a feature and a label have a weight: all, or those that occur in the training examples. With
-        many features and labels, ``"seen"`` takes less memory and time; ``coef_`` is then sparse.
+        Which pairs of a feature and a label have a weight: all, or only those that occur in the training examples.
+        With many features and labels, ``"seen"`` takes less memory and time, and ``coef_`` is sparse.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Tree(LinearStructure):
     joined = "tree"
 
     def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
-        """Bind examples: a `BoundHierarchy` with siblings, else a `BoundForest`."""
+        """Return a `BoundHierarchy` of these examples if siblings have weights, else a `BoundForest`."""
         layout = self.layout(examples, classes) if layout is None else layout
         forbidden = pair_codes(self.forbidden, classes)
         batch = self.batch_of(examples, classes, layout)
@@ -70,7 +70,7 @@ class Tree(LinearStructure):
         return hierarchy if layout.siblings else BoundForest(layout, batch, hierarchy.forbidden_matrix)
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message for a layout that does not fit, or an empty string."""
+        """Error message if the layout does not match the structure, else an empty string."""
         try:
             pair_codes(self.forbidden, classes)
         except ValueError as error:

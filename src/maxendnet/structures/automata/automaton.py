@@ -1,8 +1,9 @@
 """Deterministic finite automata over labels.
 
 An automaton reads a labelling from left to right. The labelling is valid if there is an arc for every label and the
-last state is accepting. Arcs, and states at the end, fire n-grams: their weights are added to the score. Labellings and
-paths correspond one to one, so maxima and sums over labellings are maxima and sums over paths.
+last state is accepting. An arc *fires* n-grams, and so does the end of the labelling in a state: the weights of these
+n-grams are added to the score. Labellings and paths correspond one to one, so maxima and sums over labellings are
+maxima and sums over paths.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from maxendnet.utils.memory import check_memory
 IntArray = NDArray[np.int32]
 
 MAX_ARCS = 50_000_000
-"""Largest number of arcs of an automaton."""
+"""Maximum number of arcs of an automaton."""
 BYTES_PER_ARC, BYTES_PER_FIRED = 30, 12
-"""Memory for building an automaton."""
+"""Memory per arc and per fired n-gram to build an automaton."""
 
 
 def check_arcs(n_states: int, n_labels: int, what: str, n_fired: int = 0) -> None:
@@ -77,13 +78,13 @@ class Automaton:
 
     @property
     def rows_fired(self) -> tuple[NDArray[np.int64], IntArray]:
-        """Offsets and numbers of the fired n-grams, for arcs and ends."""
+        """Offsets and numbers of the n-grams fired by arcs and by ends."""
         if self.fired_offsets is None or self.fired is None:
             return np.zeros(self.arcs.size + self.n_states + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return self.fired_offsets, self.fired
 
     def accepts(self, labels: object) -> bool:
-        """Whether a labelling, as numbers of labels, is valid."""
+        """Whether a labelling, as a sequence of label numbers, is valid."""
         state = self.start
         for label in np.asarray(labels, dtype=np.int64).tolist():
             state = int(self.arcs[state, label])
@@ -121,7 +122,7 @@ def anything(n_labels: int) -> Automaton:
 
 
 def intersect(first: Automaton, second: Automaton) -> Automaton:
-    """Trimmed product automaton; it fires the n-grams of both.
+    """Return the trimmed product automaton, which fires the n-grams of both automata.
 
     Examples
     --------
@@ -133,7 +134,7 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
     """
     m, L = second.n_states, first.n_labels
     codes = frontier = np.array([first.start * m + second.start], dtype=np.int64)
-    recent = codes[:0]  # merged into codes from time to time, because there may be as many rounds as states
+    recent = codes[:0]  # merged into codes only occasionally, because there may be as many rounds as states
     while len(frontier):
         targets = np.unique(_pair_arcs(first, second, frontier))
         frontier = np.setdiff1d(targets[targets >= 0], recent, assume_unique=True)
@@ -153,7 +154,7 @@ def intersect(first: Automaton, second: Automaton) -> Automaton:
 
 
 def _rows_fired(automaton: Automaton, states: NDArray[np.int64]) -> tuple[IntArray, NDArray[np.int64]]:
-    """N-grams fired by the arcs and ends of these states, and row lengths."""
+    """Return the n-grams fired by the arcs and ends of these states, and row lengths."""
     offsets, fired = automaton.rows_fired
     arcs = (states[:, None] * automaton.n_labels + np.arange(automaton.n_labels)).ravel()
     places, row_offsets = gather(offsets, np.concatenate([arcs, automaton.arcs.size + states]))
@@ -178,13 +179,13 @@ def _side_by_side(arrays: list[tuple[IntArray, NDArray[np.int64]]]) -> tuple[NDA
 
 
 def trim(automaton: Automaton) -> Automaton:
-    """Remove states that are on no path from the start to an accepting state.
+    """Remove the states that are not on a path from the start to an accepting state.
 
-    The start state stays, so that an automaton that accepts nothing has a state.
+    The start state is never removed, so that an automaton that accepts nothing still has a state.
     """
     arcs, n = automaton.arcs, automaton.n_states
     source, label = np.nonzero(arcs >= 0)
-    ends = np.flatnonzero(automaton.accepting)  # joined to a node n, the end
+    ends = np.flatnonzero(automaton.accepting)  # with an additional arc to node n, the end
     rows, columns = np.concatenate([source, ends]), np.concatenate([arcs[source, label], np.full(len(ends), n)])
     graph = sparse.csr_array((np.ones(len(rows), dtype=bool), (rows, columns)), shape=(n + 1, n + 1))
     reached, useful = np.zeros((2, n + 1), dtype=bool)
@@ -199,7 +200,7 @@ def trim(automaton: Automaton) -> Automaton:
 
 
 def renumbered(automaton: Automaton, states: NDArray, useful: NDArray[np.bool_] | None = None) -> Automaton:
-    """Select states, in this order, and drop arcs to other or useless states."""
+    """Renumber the states in this order, and drop arcs to states that are not listed or not useful."""
     number = np.full(automaton.n_states, -1, dtype=np.int32)
     number[states] = np.arange(len(states), dtype=np.int32)
     number_of_target = number if useful is None else np.where(useful, number, np.int32(-1))
@@ -217,13 +218,13 @@ def renumbered(automaton: Automaton, states: NDArray, useful: NDArray[np.bool_] 
 
 
 class Sweeps(NamedTuple):
-    """Groups of automaton states that have the same target state for almost every label.
+    """Groups of automaton states that have the same next state for almost every label.
 
-    Recursions process one group at a time, vectorised over labels. Other arcs are processed one by one.
+    Recursions process one group at a time, vectorised over labels. The other arcs are processed one by one.
     """
 
     order: NDArray[np.int64]
-    """(n_states,): states, group by group."""
+    """(n_states,): states in the order of their groups."""
     groups: NDArray[np.int64]
     """(n_groups + 1,): group g is ``order[groups[g]:groups[g + 1]]``."""
     targets: IntArray
@@ -246,7 +247,7 @@ def sweeps_of(arcs: IntArray) -> Sweeps:
     for k in np.argsort(first, kind="stable").tolist():
         known, row = templates[:n_templates], rows[k]
         differ = ((known != row) & (known >= 0) & (row >= 0)).sum(axis=1)
-        # a missing arc counts neither as a difference nor as an agreement
+        # a missing arc counts neither as equal nor as different
         same = ((known == row) & (row >= 0)).sum(axis=1)
         best = int(np.argmax(np.where(differ <= max_loose, same, -1))) if n_templates else -1
         if best < 0 or differ[best] > max_loose or (same[best] == 0 and np.any(row >= 0)):

@@ -13,21 +13,22 @@ from maxendnet.structures.automata.automaton import Automaton, trim
 TOKEN = re.compile(r"\s+|'([^']*)'|([()|*+?.\[\]]|\[\^)|\{(\d+)(,?)(\d*)\}|([^\s()|*+?.\[\]{}']+)")
 MAX_STATES = 100_000
 MAX_WORK = 50_000_000
-"""Arcs and labels that are visited to build an automaton: a few seconds."""
+"""Maximum number of arcs and labels visited to build an automaton (a few seconds)."""
 
 
 class Pattern:
     """Parsed pattern; `automaton` accepts the labellings that match it completely.
 
-    Labels are separated by blanks. ``a b`` is a then b, ``a | b`` is a or b, ``( )`` is a group, ``*``, ``+``, ``?``,
-    ``{2}``, ``{1,3}`` and ``{2,}`` repeat the previous item, ``.`` is any label, ``[a b]`` is one of these labels and
-    ``[^ a b]`` any other label. Labels with one of these characters are written in single quotes.
+    Labels are separated by spaces. ``a b`` matches a then b, ``a | b`` matches a or b, ``( )`` is a group, ``*``,
+    ``+``, ``?``, ``{2}``, ``{1,3}`` and ``{2,}`` repeat the previous item, ``.`` matches any label, ``[a b]`` one of
+    these labels and ``[^ a b]`` any other label. Labels that contain one of these characters are written in single
+    quotes.
 
     Parameters
     ----------
     pattern : str
     classes : ndarray of shape (n_labels,)
-        Matched by ``str(label)``.
+        Labels of the pattern are compared with ``str(label)``.
 
     Examples
     --------
@@ -41,7 +42,7 @@ class Pattern:
         self.n_labels = len(classes)
         self.tokens = self._tokens()
         self.place = 0
-        # a nondeterministic automaton: arcs with a set of labels, or None for an empty move
+        # nondeterministic automaton: each arc has a set of labels, or None for an empty move
         self.arcs: list[list[tuple[Any, int]]] = []
         self.work = 0
         self.first, self.last = self._alternatives()
@@ -72,7 +73,7 @@ class Pattern:
         return trim(Automaton(np.stack(rows), accepting))
 
     def _closure(self, states: frozenset[int]) -> frozenset[int]:
-        """States that are reachable by empty moves."""
+        """Return the states that are reachable by empty moves."""
         reached, waiting = set(states), list(states)
         while waiting:
             for labels, to in self.arcs[waiting.pop()]:
@@ -84,7 +85,7 @@ class Pattern:
     # ---- parsing ---------------------------------------------------------------------------------------------------
 
     def _fail(self, why: str) -> Any:
-        raise ValueError(f"the pattern {self.pattern!r} cannot be read: {why}; see maxendnet.rules.regex.")
+        raise ValueError(f"the pattern {self.pattern!r} cannot be parsed: {why}; see maxendnet.rules.regex.")
 
     def _tokens(self) -> list[tuple[str, Any]]:
         tokens: list[tuple[str, Any]] = []
@@ -93,7 +94,7 @@ class Pattern:
         while place < len(text):
             match = TOKEN.match(text, place)
             if match is None:
-                return self._fail(f"{text[place]!r} is out of place")
+                return self._fail(f"{text[place]!r} is unexpected")
             quoted, sign, low, comma, high, label = match.groups()
             place = match.end()
             if quoted is not None:
@@ -189,14 +190,14 @@ class Pattern:
                 labels.add(self._label(self._peek()[1]))
                 self.place += 1
             if self._peek() != ("sign", "]"):
-                self._fail("a bracket [ is not closed, or contains something other than labels")
+                self._fail("a bracket [ is not closed, or contains more than labels")
             self.place += 1
             return self._labels(set(range(self.n_labels)) - labels if inverted else labels)
         if (kind, value) == ("sign", "."):
             return self._labels(set(range(self.n_labels)))
         if kind == "label":
             return self._labels({self._label(value)})
-        return self._fail(f"{value!r} has no item before it" if kind != "end" else "it ends early")
+        return self._fail(f"{value!r} does not follow an item" if kind != "end" else "it ends early")
 
     def _labels(self, labels: set[int]) -> tuple[int, int]:
         first, last = self._new(), self._new()

@@ -18,11 +18,11 @@ FloatArray = NDArray[np.float64]
 START, END = "<start>", "<end>"
 """Symbols before the first and after the last node, as shown to users."""
 BYTES_PER_SYMBOL = 24
-"""Memory per symbol of an n-gram: two arrays, a tuple, and the tuple of a prefix."""
+"""Memory per symbol of an n-gram, which is stored in two arrays, a tuple, and the tuple of a prefix."""
 
 
 class SeenNGrams(NamedTuple):
-    """N-grams with a weight, as rows of symbols.
+    """N-grams that have a weight, as a ragged array of symbols.
 
     Symbols are labels, ``n_labels`` for the start and ``n_labels + 1`` for the end of an example.
     """
@@ -39,10 +39,10 @@ class SeenNGrams(NamedTuple):
 def seen_ngrams(
     labels: NDArray, offsets: NDArray[np.int64], n_labels: int, order: int, ends: bool = False
 ) -> SeenNGrams:
-    """Return the n-grams of 2 to ``order + 1`` labels, shorter ones first.
+    """Return the n-grams of 2 to ``order + 1`` labels that occur in ``y``, shorter n-grams first.
 
-    With ``ends``, also n-grams of at least three symbols that include the start or the end of an example (shorter ones
-    are node features). A label of -1 is unknown, and in no n-gram.
+    With ``ends``, also return n-grams of at least three symbols that include the start or the end of an example
+    (shorter ones are node features). A label of -1 is unknown and belongs to no n-gram.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def seen_ngrams(
 
 
 def ends_of(gram: Sequence[int], labels: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether an n-gram ends at each node, shape (n_nodes,).
+    """Mask of the nodes at which this n-gram ends, shape (n_nodes,).
 
     Examples
     --------
@@ -110,13 +110,13 @@ def n_long(n_labels: int, order: int, ends: bool) -> int:
 
 def _check_all(L: int, order: int) -> None:
     """Raise ``ValueError`` if the automaton of all n-grams is too large."""
-    k = order if L == 1 else min(order, 99)  # higher powers take long to compute, and are far too large
+    k = order if L == 1 else min(order, 99)  # higher powers are slow to compute, and far too large in any case
     n_states = k + 1 if L == 1 else (L ** (k + 1) - 1) // (L - 1)
     check_arcs(n_states, L, f"order {order} with all n-grams of {L} labels", n_fired=n_states * L * k)
 
 
 def _sizes(L: int, order: int, ends: bool) -> list[int]:
-    """Numbers of n-grams by length: plain, with start, with end, with both."""
+    """Numbers of n-grams by length: of labels alone, with the start, with the end, with both."""
     sizes = [L**n for n in range(3, order + 2)]
     if ends:
         sizes += [L ** (n - 1) for n in range(3, order + 2)] * 2 + [L ** (n - 2) for n in range(3, order + 2)]
@@ -126,9 +126,9 @@ def _sizes(L: int, order: int, ends: bool) -> list[int]:
 def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
     """Automaton that fires all n-grams of 2 to ``order + 1`` symbols.
 
-    Weights are numbered by length: pairs of labels, triples, ..., with the last label fastest. With ``ends`` follow
-    n-grams with the start, with the end, and with both, of at least three symbols. A state is the last ``order``
-    labels; fewer at the start.
+    N-grams are numbered by length: pairs of labels, triples, ..., where the last label varies fastest. With ``ends``,
+    the n-grams of at least three symbols that include the start, the end, or both follow. A state is the last
+    ``order`` labels, or fewer at the start of an example.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def all_ngrams(n_labels: int, order: int, ends: bool) -> Automaton:
     """
     L, k = n_labels, order
     _check_all(L, k)
-    first = np.cumsum([0] + [L**m for m in range(k + 1)])  # of the states with m labels
+    first = np.cumsum([0] + [L**m for m in range(k + 1)])  # first state with m labels
     cuts = np.cumsum([0, L * L, *_sizes(L, k, ends)])
     n_states = int(first[-1])
     longer = range(3, k + 2)
@@ -194,9 +194,9 @@ def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
     states = [(), *sorted(prefixes, key=lambda prefix: (len(prefix), prefix))]
     place = {state: k for k, state in enumerate(states)}
     check_arcs(len(states), L, what)
-    # columns are symbols, start and end included; a state copies the row of its longest suffix, which is shorter
+    # columns are symbols, including start and end; a state copies the row of its longest suffix, which is shorter
     arcs = np.zeros((len(states), L + 2), dtype=np.int32)
-    fired: list[dict[int, tuple[int, ...]]] = []  # n-grams by symbol
+    fired: list[dict[int, tuple[int, ...]]] = []  # per state: fired n-grams by symbol
     longer: dict[tuple[int, ...], set[int]] = {}
     for gram in (*number, *states[1:]):
         longer.setdefault(gram[:-1], set()).add(gram[-1])
@@ -221,7 +221,7 @@ def automaton_of(ngrams: SeenNGrams, n_labels: int) -> Automaton:
 
 
 class NGramWeights(Mapping[tuple[Any, ...], float]):
-    """Mapping from n-grams of labels, `START` and `END` to weights.
+    """Mapping from n-grams to weights. N-grams are tuples of labels, `START` and `END`.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
         self._places: dict[tuple[Any, ...], int] | None = None
 
     def _table(self) -> dict[tuple[Any, ...], int]:
-        if self._places is None:  # on first use: there may be hundreds of thousands
+        if self._places is None:  # computed on first use, because there may be hundreds of thousands
             self._places = {tuple(self.symbols[s] for s in gram): k for k, gram in enumerate(self.ngrams.tuples())}
         return self._places
 
@@ -261,7 +261,7 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
 
 
 def table_of_all(n_labels: int, order: int, ends: bool) -> SeenNGrams:
-    """All n-grams in the order of their weights in `all_ngrams`."""
+    """Return all n-grams, numbered as in `all_ngrams`."""
     L, tables = n_labels, []
 
     def add(n: int, before: list[int], after: list[int]) -> None:

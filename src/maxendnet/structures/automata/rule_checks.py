@@ -40,8 +40,8 @@ def check_possible(
 ) -> None:
     """Raise ``ValueError`` for the first example without a valid labelling.
 
-    ``nodes`` has for every example the first node without a possible label, or -1. None if every label is allowed:
-    then only the lengths of examples matter.
+    ``nodes`` contains the first node of each example without a possible label, or -1. It is None if every label is
+    allowed, because then only the lengths of examples matter.
     """
     if nodes is None:
         lengths = np.diff(batch.offsets)
@@ -52,13 +52,13 @@ def check_possible(
         shown = ", ".join(map(repr, rules))
         raise ValueError(
             f"{place('X', examples.offsets, int(wrong[0]), examples.flat)} has no possible label: no labelling of the "
-            f"example up to this node agrees with the rules ({shown}) and the allowed labels; allow more labels, or "
+            f"example up to this node satisfies the rules ({shown}) and the allowed labels; allow more labels, or "
             "remove a rule."
         )
 
 
 def lengths_read(automaton: Automaton, longest: int) -> NDArray[np.bool_]:
-    """Whether some labelling of 0, 1, ..., ``longest`` nodes is valid.
+    """Whether a valid labelling exists for each length 0, 1, ..., ``longest``.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def lengths_read(automaton: Automaton, longest: int) -> NDArray[np.bool_]:
     for n in range(longest + 1):
         is_read[n] = automaton.accepting[states].any()
         key = states.tobytes()
-        if key in first_visit:  # periodic from here
+        if key in first_visit:  # results repeat from here on
             period = n - first_visit[key]
             for later in range(n, longest + 1):
                 is_read[later] = is_read[later - period]

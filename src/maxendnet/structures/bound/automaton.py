@@ -26,19 +26,19 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 class NGramMarginals(NamedTuple):
-    """Fractional labelling: marginals of nodes, and expected numbers of n-grams."""
+    """Fractional labelling: node marginals and expected n-gram counts."""
 
     node: FloatArray
     """(n_nodes, n_labels)"""
     grams: FloatArray | None = None
-    """(n_examples, n_grams): n-grams with weights, pairs of labels first. None if not requested."""
+    """(n_examples, n_grams): expected counts of the n-grams with weights, pairs first. None if not requested."""
     ending: FloatArray | None = None
-    """(n_nodes, n_ngrams): marginals of the n-grams of an `NGramTable` at their last node, if there is one."""
+    """(n_nodes, n_ngrams): marginals of the n-grams of an `NGramTable` at their last node, if there is such a table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """Automaton with its states in the order of sweeps, for the kernels.
+    """Automaton prepared for the kernels: its states are reordered by groups, see `Sweeps`.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Reader:
 
     @classmethod
     def of(cls, automaton: Automaton, n_grams: int) -> Reader:
-        """Return the reader of an automaton."""
+        """Reorder the states of an automaton by groups, and pad the groups to vector lanes."""
         sweeps = sweeps_of(automaton.arcs)
         ordered = renumbered(automaton, sweeps.order)
         number = np.empty(automaton.n_states, dtype=np.int32)
@@ -81,7 +81,7 @@ class Reader:
 
 @dataclass(frozen=True, eq=False)
 class BoundAutomaton(RecursiveStructure):
-    """Chain with linear scores of nodes, and of n-grams that an automaton fires.
+    """Chain with linear node scores, and weights of the n-grams that an automaton fires.
 
     Labellings that the automaton does not accept are invalid. Inference is exact. The time per node is proportional to
     the number of arcs, vectorised over labels. Maxima are in single precision if the scores cannot overflow; sums are
@@ -90,7 +90,7 @@ class BoundAutomaton(RecursiveStructure):
     Parameters
     ----------
     layout : Layout
-        The automaton fires ``transitions``, then ``ngrams``.
+        The n-grams of the automaton are the segments ``transitions`` and ``ngrams``, in this order.
     batch : Batch
         Without edges.
     reader : Reader
@@ -110,7 +110,7 @@ class BoundAutomaton(RecursiveStructure):
     capabilities = Capabilities(
         blocks=True, linear_nodes=True, ngram_costs=True, unknown_labels=True, max_marginals=True, top=True,
         sample=True, cost_of_sums=10.0,
-    )  # fmt: skip  # sums visit every state, in float64
+    )  # fmt: skip  # sums use float64 and visit every state
 
     @cached_property
     def shape(self) -> _kernels.Shape:
@@ -120,7 +120,7 @@ class BoundAutomaton(RecursiveStructure):
 
     @property
     def grams(self) -> slice:
-        """Place of the n-grams in a weight vector."""
+        """Slice of the n-grams in a weight vector."""
         return slice(self.layout.n_node_weights, self.layout.n_weights - self.layout.n_label_features)
 
     @property
@@ -134,7 +134,7 @@ class BoundAutomaton(RecursiveStructure):
         return padding.unpad(self.layout, slope, by_automaton=True)
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
-        """Padded weights and scores of arcs, cached for read-only weights."""
+        """Padded weights and arc scores, cached for read-only weights."""
 
         def compute() -> NDArray:
             kernel, size = self.reader.kernel, self.slope_size
@@ -153,7 +153,7 @@ class BoundAutomaton(RecursiveStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """As `RecursiveStructure.maximum`, with costs of n-grams."""
+        """As `RecursiveStructure.maximum`, but supports n-gram costs."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
             values, symbols = structure.maximum(w, table, backend)
@@ -163,7 +163,7 @@ class BoundAutomaton(RecursiveStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, NGramMarginals]:
-        """As `RecursiveStructure.logsum`, with costs of n-grams."""
+        """As `RecursiveStructure.logsum`, but supports n-gram costs."""
         if table is not None and isinstance(table.joint, NGramTable):
             marked, structure, w, table = self._with_marks(w, table, table.joint)
             values, q = structure.logsum(w, table, cliques, backend)
@@ -176,7 +176,7 @@ class BoundAutomaton(RecursiveStructure):
     def _with_marks(
         self, w: FloatArray, table: Table, joint: NGramTable
     ) -> tuple[MarkedLabels, BoundAutomaton, FloatArray, Table]:
-        """Marked labels, their structure, its weights, and a table with all node scores."""
+        """Return the marked labels, a structure over them, its weights, and a table with all node scores."""
         reader = self.reader
         key = ("marks", reader, joint.ngrams.offsets.tobytes(), joint.ngrams.symbols.tobytes())
 
@@ -192,9 +192,9 @@ class BoundAutomaton(RecursiveStructure):
         return marked, BoundAutomaton(layout, batch, marked_reader), w[self.grams].copy(), Table(rows, batch.row)
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
-        """First node without a possible label, or -1, per example.
+        """First node of each example without a possible label, or -1.
 
-        It is the last node if no labelling can end there.
+        The last node is returned if labels are possible, but no labelling can end there.
         """
         nodes, recursion = np.full(len(self.sample_weight), -1), self.without_weights
         self.for_each_range(backend, lambda a, b: _kernels.impossible(self.batch, recursion, a, b, nodes))
@@ -203,7 +203,7 @@ class BoundAutomaton(RecursiveStructure):
     # ---- features and scores -------------------------------------------------------------------------------------
 
     def _rows(self, examples: NDArray[np.int64], labels: IntArray) -> tuple[sparse.csr_array, NDArray[np.bool_]]:
-        """Features of concatenated labellings, and whether each is valid."""
+        """Return the features of concatenated labellings, and whether each labelling is valid."""
         automaton, layout = self.reader.automaton, self.layout
         _, cuts = gather(self.offsets, examples)
         before, last = automaton.walk(labels, cuts)
@@ -247,7 +247,7 @@ class BoundAutomaton(RecursiveStructure):
     def curvature(self) -> FloatArray:
         """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        N-grams are rare, so the variance of their number is about its expectation.
+        N-grams are rare, so the variance of a count is approximately its expectation.
         """
         layout = self.layout
         plain = uniform_curvature(replace(layout, n_edge_types=0, n_ngrams=0, ngrams=None), self.batch)

@@ -1,4 +1,4 @@
-"""Bound structures on a `Batch`: arrays, features and ranges of work."""
+"""Base class of bound structures that store a `Batch`: arrays, features and ranges of examples for threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 
 
 def kernel_shape(layout: Layout, rest: int = -1) -> _kernels.Shape:
-    """Sizes of a layout, for the kernels."""
+    """Sizes of a layout, as the kernels expect them."""
     sizes = (
         layout.n_features,
         layout.n_labels,
@@ -40,13 +40,13 @@ Self = TypeVar("Self", bound="BatchStructure")
 
 @dataclass(frozen=True, eq=False)
 class BatchStructure(BoundStructure):
-    """Base class: a layout of weights and a batch, without inference."""
+    """Base class with a layout and a batch. Subclasses implement inference."""
 
     layout: Layout
     batch: Batch
 
     def __getstate__(self) -> dict[str, Any]:
-        # without kernel objects, which cannot be pickled, and without caches
+        # drop caches, and kernel objects because they cannot be pickled
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
@@ -68,7 +68,7 @@ class BatchStructure(BoundStructure):
 
     @property
     def row(self) -> IntArray:
-        """Row of every node in tables of costs: its label set, or its label."""
+        """Row of every node in cost tables: its label set, or its label if all labels are known."""
         return self.batch.row
 
     @cached_property
@@ -82,7 +82,7 @@ class BatchStructure(BoundStructure):
 
     @cached_property
     def shape(self) -> _kernels.Shape:
-        """Sizes, for the kernels."""
+        """Sizes of the layout, as the kernels expect them."""
         return self.layout.cache.result("shape", lambda: kernel_shape(self.layout))
 
     def take(self: Self, first: int, last: int) -> Self:
@@ -99,7 +99,7 @@ class BatchStructure(BoundStructure):
         return replace(self, batch=self.batch.completed(self.label_sets, labels))
 
     def with_pseudo_labels(self: Self, nodes: NDArray[np.bool_], sample_weight: FloatArray) -> Self:
-        """Return the same examples with known labels of these nodes and new weights."""
+        """Return the same examples with these nodes labelled and new sample weights."""
         label_sets = self.label_sets
         sets = np.concatenate([label_sets.sets, np.eye(self.n_labels, dtype=np.uint8)])
         label = np.concatenate([label_sets.label, np.arange(self.n_labels, dtype=np.int32)])
@@ -125,7 +125,7 @@ class BatchStructure(BoundStructure):
         return of_cliques.marginal_score(self.layout, self.batch, w, q)
 
     def marginal_features(self, q: Any, weight: FloatArray) -> FloatArray:
-        """Return the features of a fractional labelling, times ``weight`` of examples."""
+        """Return the features of a fractional labelling, summed over examples times their ``weight``."""
         return of_cliques.marginal_features(self.layout, self.batch, q, weight)
 
     def score(self, w: FloatArray, q: Any) -> FloatArray:
@@ -135,7 +135,7 @@ class BatchStructure(BoundStructure):
         return self.marginal_score(w, q)
 
     def features(self, q: Any, weight: FloatArray | None = None) -> FloatArray:
-        """Return the features of a (fractional) labelling, times ``weight`` of examples."""
+        """Return the features of a (fractional) labelling, summed over examples times their ``weight``."""
         weight = np.ones(len(self.sample_weight)) if weight is None else weight
         if isinstance(q, np.ndarray):
             return self.labelling_rows(np.arange(len(weight)), q).T @ weight
@@ -151,7 +151,7 @@ class BatchStructure(BoundStructure):
     def curvature(self) -> FloatArray:
         """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        It ignores allowed labels, and correlations of edges that share a node.
+        The approximation ignores allowed labels, and correlations of edges that share a node.
         """
         return uniform_curvature(self.layout, self.batch)
 
@@ -171,7 +171,7 @@ class BatchStructure(BoundStructure):
 
     def for_each_range(self, backend: Threads | None, function: Callable[[int, int], Any], slow: float = 1.0) -> None:
         """Call ``function(first, last)`` for ranges of all examples, in parallel."""
-        # results are not summed: the number of shards depends only on the work
+        # results are not summed over shards, so their number may depend on the work alone
         n_nodes = len(self.batch.parent)
         if n_nodes <= 64 and len(self.sample_weight):
             return function(0, len(self.sample_weight))

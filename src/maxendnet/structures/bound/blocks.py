@@ -20,8 +20,8 @@ KernelPrior = tuple[str, float, float, FloatArray | None, FloatArray | None]
 class Blocks:
     """Block updates for `BlockFrankWolfe`.
 
-    The block of an example is its labellings with dual weight. Weights, eta and costs are in the layouts of the
-    kernels, see `KernelStructure`.
+    The block of an example is the set of its labellings with positive dual weight. Weights, eta and costs are in the
+    layouts of the kernels, see `KernelStructure`.
     """
 
     structure: Any
@@ -67,5 +67,5 @@ class Blocks:
         return lambda a, b: _kernels.block_gaps(s.batch, recursion, rows, C, a, b, sets, hinges, gaps)
 
     def add_features(self, sets: _kernels.ActiveSets, first: int, last: int, eta: FloatArray) -> None:
-        """Add eta of the active sets of examples [first, last)."""
+        """Add the contribution of the active sets of examples [first, last) to eta."""
         _kernels.active_features(self.structure.batch, self.structure.without_weights, sets, first, last, eta)

@@ -14,7 +14,7 @@ class Capabilities:
     Attributes
     ----------
     blocks : bool
-        ``blocks``: updates of one example at a time, for `BlockFrankWolfe` and `ProximalPoint`.
+        The property ``blocks``: dual updates of one example at a time, for `BlockFrankWolfe` and `ProximalPoint`.
     forest : bool
         Labels are a pairwise Markov random field on a forest.
     pairwise : bool
@@ -26,13 +26,13 @@ class Capabilities:
     relaxed : bool
         ``excess`` returns upper bounds, which labellings may not attain.
     edge_costs : bool
-        ``edge_labels`` and ``edge_offsets``: costs of edges, see `EdgeTable`.
+        ``edge_labels`` and ``edge_offsets``, which edge costs need; see `EdgeTable`.
     ngram_costs : bool
-        Costs of n-grams, see `NGramTable`.
+        Tables may include n-gram costs; see `NGramTable`.
     unknown_labels : bool
-        ``within_truth``, ``completed`` and ``with_pseudo_labels``: unknown labels and label sets.
+        ``within_truth``, ``completed`` and ``with_pseudo_labels``, which unknown labels and label sets need.
     proofs : bool
-        ``prove`` and ``search``: proofs that predictions are optimal.
+        ``prove`` and ``search``, which prove that predictions are optimal.
     max_marginals, top, sample : bool
         The methods of these names, for predictions.
     cost_of_sums : float

@@ -1,4 +1,4 @@
-"""Bound choices: at most one node of an example has a label other than the rest."""
+"""Bound structure of `Choice`: at most one node of an example is selected."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from maxendnet.structures.weights.layout import FloatArray
 
 
 class Gains(NamedTuple):
-    """Scores of all labellings: the score without a choice, and gains of choices."""
+    """Scores of all labellings: the score if no node is selected, and the gain of each selection."""
 
     of_rest: FloatArray
-    """(n_examples,): score of the labelling without a choice."""
+    """(n_examples,): score of the labelling in which no node is selected."""
     of_none: FloatArray
-    """(n_examples,): 0, or -inf if a node must be chosen."""
+    """(n_examples,): gain of selecting no node: 0, or -inf if a node must be selected."""
     of_choice: FloatArray
-    """(n_nodes, n_labels): gain of choosing a node for a label; -inf if not allowed, and for the rest."""
+    """(n_nodes, n_labels): gain of selecting a node with a label; -inf for the rest label and forbidden labels."""
 
 
 class Aggregate(NamedTuple):
-    """Maximum or log-partition of gains, for every example, and its gradient."""
+    """Maximum or log-partition of the gains of each example, and its gradient."""
 
     values: FloatArray
     shares: FloatArray
-    """(n_nodes, n_labels): derivative for each choice; 0 for the rest."""
+    """(n_nodes, n_labels): derivative with respect to each gain; 0 for the rest label."""
 
 
 @dataclass(frozen=True, eq=False)
 class BoundChoice(KernelStructure):
     """At most one node of an example has a label other than ``rest``; see `Choice`.
 
-    Inference is exact and cheap: an example has one labelling per allowed pair of a node and a label, and one without a
-    choice. Of the solvers with kernels, only `BlockFrankWolfe` and `ProximalPoint` support it.
+    Inference is exact and cheap: an example has one labelling per allowed pair of a node and a label, and one in which
+    no node is selected. Of the solvers with kernels, only `BlockFrankWolfe` and `ProximalPoint` support it.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class BoundChoice(KernelStructure):
     rest : int, default=0
         Number of the rest label.
     must_choose : uint8 ndarray of shape (n_examples,) or (0,)
-        1 if a node must be chosen; empty if no example needs a choice.
+        1 if a node must be selected; empty if this is the case for no example.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class BoundChoice(KernelStructure):
         owner = np.repeat(np.arange(len(self.sample_weight)), np.diff(self.offsets))
         must = np.zeros(len(self.sample_weight), dtype=np.uint8)
         must[owner[chosen]] = 1
-        not_chosen = must[owner].astype(bool)  # if a node must be chosen, no other node can be
+        not_chosen = must[owner].astype(bool)  # the node that must be selected excludes all others
         not_chosen[chosen] = False
         allowed[not_chosen] = 0
         allowed[:, self.rest] = 1
@@ -152,7 +152,7 @@ class BoundChoice(KernelStructure):
         labels = np.full((n_draws, len(shares)), self.rest, dtype=np.int32)
         for i, (begin, end) in enumerate(zip(self.offsets[:-1], self.offsets[1:])):
             place = np.searchsorted(np.cumsum(shares[begin:end]), uniforms[:, i], side="right")
-            draws = np.flatnonzero(place < (end - begin) * self.n_labels)  # beyond all choices: no choice
+            draws = np.flatnonzero(place < (end - begin) * self.n_labels)  # higher numbers: no node is selected
             node, label = np.divmod(place[draws], self.n_labels)
             labels[draws, begin + node] = label
         return labels
@@ -178,13 +178,13 @@ class BoundChoice(KernelStructure):
     def excess(
         self, aggregate: str, w: FloatArray, table: Table | None = None, options: ExcessOptions = GRADIENT
     ) -> Excess:
-        """As `BoundStructure.excess`; large scores of the rest cancel in gains."""
+        """As `BoundStructure.excess`, computed from gains, in which large scores of the rest label cancel."""
         batch, (_, of_none, gains) = self.batch, self.gains(w, table)
         truth, chosen = np.zeros(len(gains)), np.flatnonzero(batch.y != self.rest)
         truth[chosen] = gains[chosen, batch.y[chosen]]
         aggregate_gains: Callable[..., Aggregate] = largest if aggregate == "maximum" else log_partition
         values, shares = aggregate_gains(gains, of_none, batch)
-        # negative only by rounding: the truth is a labelling
+        # the truth is one of the labellings, so negative values are rounding errors
         values = np.maximum(values - sums(truth, self.offsets), 0.0)
         expected = np.zeros(len(values))
         if not options.gradient:
@@ -208,7 +208,7 @@ class BoundChoice(KernelStructure):
     def curvature(self) -> FloatArray:
         """Return the approximate diagonal Hessian of the log losses at ``w = 0``.
 
-        It ignores correlations of nodes that share a feature.
+        The approximation ignores correlations of nodes that share a feature.
         """
         batch, sizes = self.batch, np.diff(self.offsets)
         allowed = batch.allowed.astype(float) if batch.allowed.size else np.ones((len(batch.parent), self.n_labels))
@@ -228,7 +228,7 @@ class BoundChoice(KernelStructure):
 
 
 def largest(gains: FloatArray, of_none: FloatArray, batch: Batch) -> Aggregate:
-    """Largest gain of every example, no choice included; ties go to the first."""
+    """Largest gain of every example, or that of selecting no node; the first of equal gains wins."""
     nonempty = np.diff(batch.offsets) > 0
     owner = np.repeat(np.arange(len(nonempty)), np.diff(batch.offsets))
     values, shares = of_none.copy(), np.zeros_like(gains)

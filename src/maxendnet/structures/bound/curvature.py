@@ -1,4 +1,4 @@
-"""Curvature of the log loss at zero weights, as a scale of the weights."""
+"""Curvature of the log loss at zero weights, from which solvers derive a scale for each weight."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NODES_AT_ONCE = 1 << 18
 
 
 def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
-    """Diagonal Hessian of the log losses with uniform marginals of cliques."""
+    """Diagonal Hessian of the log losses for uniform clique marginals."""
     L = layout.n_labels
     u = np.repeat(batch.sample_weight, np.diff(batch.offsets))
     node, kinds = np.zeros(layout.n_features), np.zeros(max(1, layout.n_edge_types))

@@ -1,4 +1,4 @@
-"""Features and scores of labellings and of marginals, on forests and hierarchies."""
+"""Features and scores of labellings and marginals of forests and hierarchies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.structures.weights.layout import FloatArray, Layout, Segments
 
 
 def left_neighbours(batch: Batch) -> NDArray[np.int64]:
-    """Left sibling of every node, -1 for first children and roots.
+    """Left sibling of every node; -1 for first children and roots.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def left_neighbours(batch: Batch) -> NDArray[np.int64]:
 
 
 class _Nodes(NamedTuple):
-    """Nodes of examples, which may repeat; ``parent`` and ``left`` are places or -1."""
+    """Nodes of examples, which may repeat. ``parent`` and ``left`` are indices of nodes, or -1."""
 
     node: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -69,7 +69,7 @@ def changes(
 ) -> tuple[sparse.csr_array, NDArray[np.int64]]:
     """Differences ``f(x, after) - f(x, before)``, by connected component.
 
-    A component is a connected set of nodes whose labels differ. Its row includes the edges to nodes around it, whose
+    A component is a connected set of nodes whose labels differ. Its row includes the edges to adjacent nodes, whose
     labels are the same in both labellings.
 
     Returns
@@ -101,7 +101,7 @@ def changes(
 
 
 def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Root of every node, by following ``above`` until a node is above itself.
+    """Root of every node: follow ``above`` until a node is its own parent.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, labels: IntArray):
-    """Rows, columns and values of the features of nodes."""
+    """Rows, columns and values of the node features."""
     entries, offsets = gather(batch.indptr, node)
     owner = np.repeat(np.arange(len(node)), np.diff(offsets))
     places = layout.node_places(batch.indices[entries], labels[owner])
@@ -130,7 +130,7 @@ def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, lab
 
 
 def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, labels: IntArray):
-    """Rows, columns and values of the edges and siblings of these child nodes."""
+    """Rows, columns and values of the edge and sibling features of these child nodes."""
     L, start, row = layout.n_labels, layout.n_node_weights, nodes.row[child]
     rows, columns, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
     if layout.n_matrices:
@@ -154,7 +154,7 @@ def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, 
 
 
 def _cells(layout: Layout, batch: Batch, child, above, below) -> NDArray[np.int64]:
-    """Places of pairs of labels in a matrix, whose row is the user's first node."""
+    """Flat indices of label pairs in a matrix, whose rows are labels of the user's first node."""
     flipped = batch.flipped[child].astype(bool)
     first, second = np.where(flipped, below, above), np.where(flipped, above, below)
     return first.astype(np.int64) * layout.n_labels + second
@@ -174,9 +174,9 @@ def features_of(
     batch : Batch
     node : ndarray of shape (n_nodes, n_labels)
     matrices : ndarray of shape (n_matrices, n_labels, n_labels)
-        Marginals of edges, summed for every matrix of weights.
+        Edge marginals, summed for each weight matrix.
     siblings : ndarray of shape (n_edge_types, n_labels, n_labels, n_labels), optional
-        Marginals of siblings, summed by edge type.
+        Sibling marginals, summed by edge type.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _dense(matrix) -> FloatArray:
 
 
 def marginal_features(layout: Layout, batch: Batch, q: Marginals, weight: FloatArray) -> FloatArray:
-    """Features of marginals, summed over examples times ``weight``."""
+    """Expected features under marginals, summed over examples times their ``weight``."""
     of_node = np.repeat(weight, np.diff(batch.offsets))
     matrices = np.zeros((layout.n_matrices, layout.n_labels, layout.n_labels))
     if layout.n_matrices:
@@ -214,16 +214,16 @@ def marginal_features(layout: Layout, batch: Batch, q: Marginals, weight: FloatA
 
 
 def node_scores(layout: Layout, batch: Batch, w: FloatArray) -> FloatArray:
-    """Scores of labels at nodes without edges, shape (n_nodes, n_labels)."""
+    """Node scores, without edge scores, shape (n_nodes, n_labels)."""
     shape = (len(batch.parent), layout.n_features)
     scores = _dense(sparse.csr_array((batch.data, batch.indices, batch.indptr), shape=shape) @ layout.node_rows(w))
     return scores + batch.label_features @ layout.segments(w).label_features if layout.n_label_features else scores
 
 
 def marginal_score(layout: Layout, batch: Batch, w: FloatArray, q: Marginals) -> FloatArray:
-    """Score of marginals, for every example."""
+    """Expected score of each example under marginals."""
     segments, scores = layout.segments(w), node_scores(layout, batch, w)
-    # labels that are not allowed have marginal 0, and may have any score
+    # labels that are not allowed have marginal 0, so their score may be infinite
     total = np.sum(np.where(q.node != 0, scores, 0.0) * q.node, axis=1)
     if layout.n_matrices and q.edge is not None:
         of_edge = segments.transitions[batch.edge_type] + np.einsum("tf,fab->tab", batch.edge_features, segments.edge)

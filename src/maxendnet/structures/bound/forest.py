@@ -22,28 +22,28 @@ from maxendnet.structures.weights import padding
 from maxendnet.structures.weights.layout import FloatArray, Layout
 
 SCALED, LOGARITHMIC, CAREFUL = 0, 1, 2
-"""Modes of sum-product: scaled probabilities, logarithms, scaled probabilities with checks (sum_product.hpp)."""
+"""Modes of sum-product: scaled probabilities, log space, or scaled probabilities with checks (sum_product.hpp)."""
 WIDEST_IF_CAREFUL = 100.0
 """Largest range of edge scores for mode `CAREFUL`."""
 LONGEST_IN_SINGLE = 8192
-"""Largest example for float32 marginals: their error is about 1e-6 (at 100,000 nodes about 2e-4)."""
+"""Maximum nodes per example for float32 marginals, with an error of about 1e-6 (2e-4 at 100,000 nodes)."""
 
 
 ENTRIES_AT_ONCE = 1 << 22
-"""Entries of memory-mapped features that are transposed at a time: about 70 MB."""
+"""Number of memory-mapped feature entries that are transposed at a time (about 70 MB)."""
 
 
 class Groups(NamedTuple):
-    """Groups of examples with hundreds of nodes, the unit of gradient accumulation."""
+    """Groups of examples with a few hundred nodes each. Gradients are accumulated per group."""
 
     ranges: list[Range]
-    """Ranges of examples, each a number of groups."""
+    """Ranges of examples; each consists of whole groups."""
     transposed: _kernels.Groups
 
 
 @dataclass(frozen=True, eq=False)
 class BoundForest(RecursiveStructure):
-    """Forest with examples: linear scores and exact inference.
+    """Forest structure bound to examples, with linear scores and exact inference.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t] + label_features[t, y_t] . label_weights``
     and over edges ``(s, t)`` of ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``.
@@ -53,7 +53,7 @@ class BoundForest(RecursiveStructure):
     layout : Layout
     batch : Batch
     forbidden_matrix : uint8 ndarray of shape (n_labels, n_labels) or None, default=None
-        1 for pairs of labels that cannot occur at an edge; row: the user's first node.
+        1 for pairs of labels that cannot occur at an edge; rows are labels of the user's first node.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class BoundForest(RecursiveStructure):
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """As `RecursiveStructure.maximum`, with costs of edges."""
+        """As `RecursiveStructure.maximum`, but supports edge costs."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.maximum(w, table._replace(joint=None), backend)
@@ -106,7 +106,7 @@ class BoundForest(RecursiveStructure):
     def logsum(
         self, w: FloatArray, table: Table | None = None, cliques: bool = False, backend: Threads | None = None
     ) -> tuple[FloatArray, Marginals]:
-        """As `RecursiveStructure.logsum`, with costs of edges."""
+        """As `RecursiveStructure.logsum`, but supports edge costs."""
         if table is not None and isinstance(table.joint, EdgeTable):
             structure, w = self._with_edge_table(w, table.joint)
             return structure.logsum(w, table._replace(joint=None), cliques, backend)
@@ -125,9 +125,9 @@ class BoundForest(RecursiveStructure):
         return joined, np.where(flipped, labels, above), np.where(flipped, above, labels)
 
     def _with_edge_table(self, w: FloatArray, edges: EdgeTable) -> tuple[BoundForest, FloatArray]:
-        """Add a table of edges to the scores, as weights of indicator features.
+        """Add an edge table to the scores, as weights of indicator features.
 
-        Every edge then has its own matrix, which takes time proportional to the squared number of labels.
+        Every edge then has its own score matrix, so the time is proportional to the squared number of labels.
         """
         n_rows = len(edges.rows) - 1
         indicators = (edges.row[:, None] == np.arange(1, n_rows + 1)).astype(np.float64)
@@ -175,16 +175,16 @@ class BoundForest(RecursiveStructure):
             oracle = partial(_kernels.log_oracle, of_groups, recursion, rows, expected)
             of_values, of_costs = values[first:last], costs[first:last]
             each(lambda a, b: oracle(a, b, of_values, of_costs, gradient), groups.ranges)  # noqa: B023
-        if dtype is np.float32 and masked and np.isnan(values).any():  # the scores of an example are too far apart
+        if dtype is np.float32 and masked and np.isnan(values).any():  # the score range of an example is too large
             return self._logsum_excess(w, table, options._replace(single=False))
         return Excess(values, slope, costs if options.expected_table and options.gradient else np.zeros(len(values)))
 
     @cached_property
     def steps(self) -> int:
-        """Number of steps after which any label can follow any other, or 0.
+        """Number of steps after which any label can follow any other, or 0 if there is none.
 
-        Only for chains with forbidden pairs, and allowed labels at first and last nodes. It bounds the differences of
-        scores in sum-product.
+        Only for chains with forbidden pairs whose allowed labels are restricted at most at first and last nodes. The
+        number bounds the score differences in sum-product.
         """
         if self.forbidden_matrix is None or self.layout.n_edge_features:
             return 0
@@ -204,7 +204,7 @@ class BoundForest(RecursiveStructure):
     def groups(self) -> Groups:
         """Groups of about 512 nodes, with transposed features.
 
-        The marginals of a group fit into the level 2 cache.
+        Groups are small enough that their marginals fit into the level 2 cache.
         """
         return self._transposed(self.batch, self._borders())
 
@@ -225,8 +225,8 @@ class BoundForest(RecursiveStructure):
     def grouped(self, batch: Batch) -> Iterator[tuple[int, int, Batch, Groups]]:
         """Yield (first, last, batch, groups) for ranges of examples.
 
-        Transposed features are as large as the features. For memory-mapped features they are computed for a few groups
-        at a time and not cached; the groups are the same.
+        Transposed features need as much memory as the features. For memory-mapped features they are therefore computed
+        for a few groups at a time and not cached. The groups are the same.
         """
         if not is_mapped(batch.data):
             yield 0, len(self.sample_weight), batch, self.groups
@@ -257,7 +257,7 @@ class BoundForest(RecursiveStructure):
 def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: bool = False) -> int:
     """Mode of sum-product: logarithms if scaled probabilities could underflow.
 
-    Messages of neighbours can increase a belief by a factor of at most exp(range of the edge scores) each. If the
+    The message of each neighbour can increase a belief by a factor of at most exp(range of the edge scores). If the
     product of these factors is far below the inverse of the smallest number, a belief that underflows is below rounding
     errors: 640 of log(1/smallest) = 708 are allowed for float64, 60 of 87 for float32. With ``centred``, row and column
     effects of transitions are removed first.
@@ -274,7 +274,7 @@ def sum_mode(layout: Layout, batch: Batch, w: FloatArray, dtype: type, centred: 
 
 
 def edge_range(layout: Layout, batch: Batch, w: FloatArray) -> float:
-    """Upper bound of the range of the scores of an edge."""
+    """Upper bound of the score range of an edge."""
     spread: float = layout.cache.of_weights(w, "edge range", lambda: _largest_range(layout, w))
     if layout.n_edge_features and batch.edge_features.size:
         size = np.abs(batch.edge_features).max(axis=0)

@@ -1,4 +1,4 @@
-"""Bound graphs: exact elimination, or bounds over the local polytope."""
+"""Bound graphs: inference by exact elimination, or by bounds over the local polytope."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 from maxendnet.utils.memory import check_memory
 
 SOFT_TOL, HARD_TOL = 1e-5, 1e-5
-"""Largest gap between bound and attained value per node, in units of the temperature and of the average score range."""
+"""Maximum gap between bound and attained value per node, in units of the temperature and of the mean score range."""
 MAX_SWEEPS, MAX_SWEEPS_OF_A_LOSS = 300, 100
 """Sweeps over the nodes of an example per call, for predictions and losses; losses resume from the last messages."""
 MAX_VARIABLES = 20_000
-"""Largest integer programme that is solved for a proof."""
+"""Size of the largest integer programme that is solved for a proof."""
 
 
 class EdgeMarginals(NamedTuple):
@@ -52,11 +52,11 @@ class EdgeMarginals(NamedTuple):
     node: FloatArray
     """(n_nodes, n_labels)"""
     edge: FloatArray | None = None
-    """(n_edges, n_labels, n_labels), row: the first node. None if not requested."""
+    """(n_edges, n_labels, n_labels); rows are labels of the first node. None if not requested."""
 
 
 class GraphScores(NamedTuple):
-    """Scores of graphs, for the kernels."""
+    """Node and edge scores, as the kernels read them."""
 
     offsets: NDArray[np.int64]
     edge_offsets: NDArray[np.int64]
@@ -75,7 +75,7 @@ class GraphScores(NamedTuple):
 
 
 class Proof(NamedTuple):
-    """Labellings with bounds of the best score; arrays over examples."""
+    """Labellings with their scores and upper bounds of the best score, as arrays over examples."""
 
     labels: IntArray
     """(n_nodes,)"""
@@ -83,7 +83,7 @@ class Proof(NamedTuple):
     bound: FloatArray
     """Upper bound of the score of every labelling."""
     scale: FloatArray
-    """Sum of the score ranges of nodes and edges, the scale of differences."""
+    """Sum of the score ranges of nodes and edges; score differences are relative to it."""
 
     @property
     def proven(self) -> NDArray[np.bool_]:
@@ -92,7 +92,7 @@ class Proof(NamedTuple):
 
 
 class Messages:
-    """Messages and temperatures that one call leaves for the next."""
+    """Messages and temperatures that are reused in the next call."""
 
     def __init__(self, n_edges: int, n_examples: int, n_labels: int) -> None:
         self.values = np.zeros((n_edges, 2, _kernels.message_lanes(n_labels)))
@@ -117,14 +117,13 @@ class Messages:
 
 @dataclass(frozen=True, eq=False)
 class BoundGraph(BatchStructure):
-    """Graphs with examples and linear scores.
+    """Graph structure bound to examples, with linear scores.
 
     The score of a labelling is the sum over nodes of ``x_t . node[:, y_t]`` and over edges (s, t) of
     ``transitions[type, y_s, y_t] + edge_features . edge[:, y_s, y_t]``.
 
-    Aggregates are exact for examples that can be eliminated with tables of at most ``max_table`` entries. For other
-    examples the maximum and the log-partition are upper bounds over the local polytope. Messages are reused between
-    calls.
+    The maximum and the log-partition are exact for examples whose elimination tables have at most ``max_table``
+    entries. For other examples they are upper bounds over the local polytope. Messages are reused between calls.
 
     Parameters
     ----------
@@ -137,7 +136,7 @@ class BoundGraph(BatchStructure):
     order : int32 ndarray of shape (n_nodes,)
         Elimination order, with nodes numbered within the example.
     exact : uint8 ndarray of shape (n_examples,)
-        Whether inference by elimination is used.
+        Whether elimination is used.
 
     Examples
     --------
@@ -165,7 +164,7 @@ class BoundGraph(BatchStructure):
 
     @property
     def inference_note(self) -> str:  # type: ignore[override]
-        """Numbers of exact and of relaxed examples."""
+        """Note that states how many examples are exact and how many are relaxed."""
         n, n_exact = len(self.exact), int(self.exact.sum())
         if n_exact in (0, n):
             return f"all {n} graphs are {'exact' if n_exact else 'relaxed'}"
@@ -173,7 +172,7 @@ class BoundGraph(BatchStructure):
 
     @classmethod
     def of(cls, layout: Layout, batch: Batch, edges: Edges, inference: str, max_table: float) -> BoundGraph:
-        """Return the bound graph, with an elimination order for every example."""
+        """Compute an elimination order for every example, and return the bound graph."""
         n_nodes, n_examples = len(batch.parent), len(batch.sample_weight)
         sizes = np.full(n_nodes, layout.n_labels, dtype=np.int32)
         if batch.allowed.size:
@@ -215,7 +214,7 @@ class BoundGraph(BatchStructure):
     # ---- ranges of examples, each with its messages -------------------------------------------------------------
 
     def range_of(self, first: int, last: int) -> BoundGraph:
-        """Return examples [first, last), the same object in every call."""
+        """Return examples [first, last) as a cached object, so that messages persist between calls."""
         if (first, last) not in self._ranges:
             self._ranges[first, last] = self.take(first, last)
         return self._ranges[first, last]
@@ -234,11 +233,11 @@ class BoundGraph(BatchStructure):
 
     @cached_property
     def node_layout(self) -> Layout:
-        """Layout of the weights of nodes."""
+        """Layout of the node weights alone."""
         return replace(self.layout, n_edge_types=0, n_edge_features=0)
 
     def of_nodes(self, w: FloatArray) -> FloatArray:
-        """Return the weights of `node_layout`."""
+        """Return the node weights of ``w``, in the order of `node_layout`."""
         L, n = self.n_labels, self.layout.n_node_weights
         return np.concatenate([w[:n], w[n + self.layout.n_matrices * L * L :]])
 
@@ -253,7 +252,7 @@ class BoundGraph(BatchStructure):
         return self.edges.offsets
 
     def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
-        """Labels of the first and second node of every edge; the mask is all True."""
+        """Return a mask (all True), and the labels of the first and of the second node of every edge."""
         first, second = labels[self.edges.nodes(self.offsets)].T
         return np.ones(len(first), dtype=bool), first, second
 
@@ -276,7 +275,7 @@ class BoundGraph(BatchStructure):
         )
 
     def table_of(self, table: Table | None, first: int, last: int) -> Table | None:
-        """Return the table of examples [first, last)."""
+        """Return the rows of a table for examples [first, last)."""
         if table is None:
             return None
         joint = table.joint
@@ -291,13 +290,13 @@ class BoundGraph(BatchStructure):
     ) -> tuple[FloatArray, IntArray]:
         """Return the best score of every example, and its labelling.
 
-        For relaxed examples, the labelling may not be optimal.
+        The labelling of a relaxed example may not be optimal.
         """
         proof = self.prove(w, table, backend)
         return proof.score, proof.labels
 
     def prove(self, w: FloatArray, table: Table | None = None, backend: Threads | None = None) -> Proof:
-        """Return labellings, their scores, and upper bounds of all scores."""
+        """Return labellings, their scores, and upper bounds on the score of any labelling."""
         n_examples, n_nodes = len(self.sample_weight), int(self.offsets[-1])
         proof = Proof(np.zeros(n_nodes, dtype=np.int32), *np.zeros((3, n_examples)))
 
@@ -311,7 +310,7 @@ class BoundGraph(BatchStructure):
         return proof
 
     def search(self, w: FloatArray, proof: Proof, max_variables: int = MAX_VARIABLES) -> Proof:
-        """Improve a proof by branch and bound, for small examples that are not proven."""
+        """Improve a proof by branch and bound, for small examples whose labelling is not yet proven optimal."""
         size = np.diff(self.offsets) * self.n_labels + np.diff(self.edges.offsets) * self.n_labels**2
         for i in np.flatnonzero(~proof.proven & (size <= max_variables)).tolist():
             scores = self.take(i, i + 1).scores(w)
@@ -382,7 +381,7 @@ class BoundGraph(BatchStructure):
             if self.inference != "relaxed":
                 reason = f"it cannot be eliminated with tables of at most max_table={self.max_table:g} numbers"
             raise ValueError(
-                f"{quantity} of graphs need elimination, but X[{i}], of {np.diff(self.offsets)[i]} nodes and "
+                f"{quantity} of graphs need elimination, but X[{i}], with {np.diff(self.offsets)[i]} nodes and "
                 f"{np.diff(self.edges.offsets)[i]} edges, is relaxed: {reason}."
             )
 
@@ -418,7 +417,8 @@ class BoundGraph(BatchStructure):
     ) -> Excess:
         """As `BoundStructure.excess`, with upper bounds for relaxed examples.
 
-        Their slope is that of a fractional labelling, whose value is lower by ``relaxation_gap``.
+        The slope of a relaxed example belongs to a fractional labelling, whose value is lower than the bound by
+        ``relaxation_gap``.
         """
         n = len(self.sample_weight)
         out = Excess(np.zeros(n), np.zeros(self.layout.n_weights if options.gradient else 0), np.zeros(n), np.zeros(n))
@@ -521,7 +521,7 @@ class Aggregate(NamedTuple):
 
     upper: FloatArray
     attained: FloatArray
-    """Value of the tables; equal to ``upper`` up to rounding for exact examples."""
+    """Value of the marginals in ``tables``; for exact examples equal to ``upper`` up to rounding."""
     node: FloatArray
     edge: FloatArray
     labels: Any = None

@@ -1,4 +1,4 @@
-"""Edges of graphs: scores, and features of labellings."""
+"""Edges of graphs: their scores and features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Edges(NamedTuple):
     """Edges of examples."""
 
     pairs: IntArray
-    """(n_edges, 2): nodes, numbered within the example; the first is the row of the matrices."""
+    """(n_edges, 2): nodes, numbered within the example. Labels of the first node are rows of the matrices."""
     offsets: NDArray[np.int64]
     """(n_examples + 1,): example i has the edges ``offsets[i]:offsets[i + 1]``."""
     kind: IntArray
@@ -49,7 +49,7 @@ class Edges(NamedTuple):
 
 
 def matrices_of(layout: Layout, edges: Edges, w: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Matrices of scores, and the matrix of each edge.
+    """Return score matrices, and the number of the matrix of each edge.
 
     There is one matrix per type, or one per edge if edges have features.
     """
@@ -61,7 +61,7 @@ def matrices_of(layout: Layout, edges: Edges, w: FloatArray) -> tuple[FloatArray
 
 
 def sums_by_matrix(layout: Layout, edges: Edges, tables: FloatArray, weight: FloatArray) -> FloatArray:
-    """Weighted sums of tables of edges, shape (n_matrices, n_labels, n_labels)."""
+    """Weighted sums of edge tables by matrix, shape (n_matrices, n_labels, n_labels)."""
     L, n = layout.n_labels, len(edges.kind)
     flat = tables.reshape(n, L * L)
     by_type = sparse.csr_array((weight, (edges.kind, np.arange(n))), shape=(layout.n_edge_types, n))
@@ -72,7 +72,7 @@ def sums_by_matrix(layout: Layout, edges: Edges, tables: FloatArray, weight: Flo
 def labelling_rows(
     layout: Layout, edges: Edges, node_offsets: NDArray[np.int64], examples: NDArray[np.int64], labels: IntArray
 ) -> sparse.csr_array:
-    """Edge features of concatenated labellings: sparse rows over all matrices."""
+    """Edge features of concatenated labellings, as sparse rows over the entries of all matrices."""
     L = layout.n_labels
     edge, edge_offsets = gather(edges.offsets, examples)
     first_nodes = gather(node_offsets, examples)[1]

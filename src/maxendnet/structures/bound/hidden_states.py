@@ -1,7 +1,8 @@
 """Hidden states of labels.
 
 A chain with hidden states is a chain whose labels are pairs (label, state). The state is unknown, so the truth is a
-label set, and training needs no other code. This module encodes states, and converts predictions back to labels.
+label set, and training works as for other label sets. This module encodes states, and converts predictions back to
+labels.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _states(label: Any, sets: dict[Any, frozenset]) -> Any:
 
 
 def for_states(masks: PairMasks, automaton: Automaton | None, n_states: int) -> tuple[PairMasks, Automaton | None]:
-    """Apply rules of labels to all their states.
+    """Convert rules on labels to rules on states, which treat all states of a label equally.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def for_states(masks: PairMasks, automaton: Automaton | None, n_states: int) -> 
 
 
 def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNGrams:
-    """All n-grams of states for these n-grams of labels.
+    """Return all n-grams of states that correspond to these n-grams of labels.
 
     Examples
     --------
@@ -108,9 +109,9 @@ def ngrams_of_states(ngrams: SeenNGrams, n_labels: int, n_states: int) -> SeenNG
 
 @dataclass(frozen=True, eq=False)
 class LabelsOfStates:
-    """View of a bound structure with states that predicts labels.
+    """View of a bound structure with hidden states that predicts labels.
 
-    Scores of a label are those of its best state; probabilities are sums over its states.
+    The score of a label is that of its best state; its probability is the sum over its states.
     """
 
     inner: Any
@@ -118,7 +119,7 @@ class LabelsOfStates:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities for predictions; ``top`` would return labellings of states."""
+        """Capabilities for predictions. ``top`` is unavailable, because it would return labellings of states."""
         inner = self.inner.capabilities
         return Capabilities(unknown_labels=inner.unknown_labels, max_marginals=True, sample=True)
 
@@ -142,7 +143,7 @@ class LabelsOfStates:
     def maximum(
         self, w: FloatArray, table: Table | None = None, backend: Threads | None = None
     ) -> tuple[FloatArray, IntArray]:
-        """Return the best score of states for every example, and their labels."""
+        """Return the score of the best states of every example, and the labels of these states."""
         values, states = self.inner.maximum(w, self._for_states(table), backend=backend)
         return values, states // np.int32(self.n_states)
 
@@ -167,7 +168,7 @@ class LabelsOfStates:
         return self.inner.sample(w, n_draws, rng, backend=backend) // np.int32(self.n_states)
 
     def _for_states(self, table: Table | None) -> Table | None:
-        """Table of states, from a table of labels."""
+        """Convert a table of labels to a table of states."""
         return None if table is None else table._replace(rows=np.repeat(table.rows, self.n_states, axis=1))
 
     def _by_label(self, values: FloatArray) -> FloatArray:

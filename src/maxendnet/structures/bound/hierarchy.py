@@ -1,4 +1,4 @@
-"""Bound hierarchies: forests with weights of siblings and forbidden pairs."""
+"""Bound hierarchies: forests with sibling weights or forbidden pairs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WIDEST = 600.0
 
 @dataclass(frozen=True, eq=False)
 class BoundHierarchy(RecursiveStructure):
-    """Forest with weights of neighbouring siblings, and with forbidden pairs.
+    """Forest with weights of neighbouring siblings or with forbidden pairs.
 
-    Neighbouring children ``s, t`` of a node p add ``siblings[type, y_p, y_s, y_t]`` to the score; the type is that of
-    the edge from p to t. Children are ordered by node number. Labellings with a forbidden pair of labels of a parent
-    and a child are invalid.
+    Neighbouring children ``s, t`` of a node p add ``siblings[type, y_p, y_s, y_t]`` to the score, where the type is
+    that of the edge from p to t. Children are ordered by node number. A labelling is invalid if a parent and its child
+    have a forbidden pair of labels.
 
-    Inference is exact: given the label of a parent, its children are a chain. The work is the sum over nodes of the
-    product of the numbers of allowed labels of parent, node and left sibling. It is done in double precision. Of the
+    Inference is exact: given the label of a parent, its children form a chain. The work is the sum over nodes of the
+    product of the numbers of allowed labels of parent, node and left sibling, in double precision. Of the
     solvers with kernels, only `BlockFrankWolfe` and `ProximalPoint` support it; the others need ``pairwise``.
 
     Parameters
@@ -55,7 +55,7 @@ class BoundHierarchy(RecursiveStructure):
 
     @cached_property
     def forbidden_matrix(self) -> NDArray[np.uint8]:
-        """1 for forbidden pairs; row: label of the parent."""
+        """1 for forbidden pairs; rows are labels of the parent."""
         matrix = np.zeros((self.n_labels, self.n_labels), dtype=np.uint8)
         if self.forbidden:
             matrix[tuple(np.array(self.forbidden).T)] = 1
@@ -103,7 +103,7 @@ class BoundHierarchy(RecursiveStructure):
         return np.zeros((n_nodes, L, L)), np.zeros((n_nodes, L, L, L)) if self.layout.siblings else None
 
     def impossible(self, backend: Threads | None = None) -> NDArray[np.int64]:
-        """First node without a possible label given its subtree, or -1, per example."""
+        """First node of each example without a possible label given its subtree, or -1."""
         nodes = np.full(len(self.sample_weight), -1)
         if self.forbidden:
             recursion = self.without_weights
@@ -119,5 +119,5 @@ class BoundHierarchy(RecursiveStructure):
         allowed = self.batch.allowed
         labels = allowed.sum() / n_nodes if allowed.size else float(self.n_labels)
         chain = labels**2 * (3 * labels + 10) if self.layout.siblings else 20 * labels**2
-        # 6: these kernels are not vectorised
+        # factor 6 because these kernels are not vectorised
         return 6 * (labels * len(self.batch.indices) / n_nodes + chain)

@@ -31,10 +31,10 @@ from maxendnet.structures.weights.layout import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class KernelStructure(BatchStructure):
-    """Structure whose kernels use padded weights, by default those of forests.
+    """Structure whose kernels read padded weights, by default in the layout of forests.
 
-    Recursions read the weights of `for_search` and the table rows of `pad_rows`. Gradients and dual points have the
-    layout of `pad`; `unpad` converts them to the order of the weights.
+    Recursions read the weights from `for_search` and the table rows from `pad_rows`. Gradients and dual points are in
+    the layout of `pad`; `unpad` converts them to the order of the weights.
     """
 
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
@@ -59,7 +59,7 @@ class KernelStructure(BatchStructure):
         return padding.pad_rows(self.layout, rows, dtype)
 
     def recursion_of(self, weights: NDArray | None) -> Any:
-        """Recursion with the weights of `for_search`, or without weights."""
+        """Return the kernel recursion with the weights of `for_search`, or with no weights."""
         return _kernels.forest(self.shape, weights)
 
     def recursion(self, w: FloatArray, dtype: type = np.float64, sums: bool = False) -> Any:
@@ -68,7 +68,7 @@ class KernelStructure(BatchStructure):
 
     @cached_property
     def without_weights(self) -> Any:
-        """Recursion for operations that need no weights."""
+        """Recursion for operations that do not need weights."""
         return self.recursion_of(None)
 
     @cached_property
@@ -83,11 +83,11 @@ class RecursiveStructure(KernelStructure):
     marginals_type: type = Marginals
 
     def clique_tables(self) -> tuple[FloatArray | None, ...]:
-        """Zeros for the marginals of cliques, which `logsum` fills."""
+        """Arrays of zeros that `logsum` fills with clique marginals."""
         raise NotImplementedError
 
     def with_rows(self, table: Table | None) -> Batch:
-        """Batch with the row numbers of a table."""
+        """Return the batch with the row numbers of this table."""
         return self.batch if table is None else self.batch._replace(row=np.ascontiguousarray(table.row))
 
     def rows_of(self, table: Table | None, dtype: type = np.float64) -> NDArray | None:
@@ -95,7 +95,7 @@ class RecursiveStructure(KernelStructure):
         return None if table is None else self.pad_rows(table.rows, dtype)
 
     def single_is_enough(self, w: FloatArray) -> bool:
-        """Whether maxima can be searched in float32."""
+        """Whether maxima can be computed in float32."""
         return single_is_enough(w, self.batch, self.layout.cache.of_weights(w, "largest", lambda: largest_of(w)))
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------
@@ -225,7 +225,8 @@ class RecursiveStructure(KernelStructure):
 def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) -> bool:
     """Whether the kernels support these options.
 
-    They need the same rows in both tables, costs of single labels, and no slack derivative of log-partitions.
+    Costs must be those of single labels. An expected table and a slack derivative exclude each other: the former is
+    supported only for log-partitions, with the row numbers of ``table``, and the latter only for maxima.
     """
     if table is not None and table.joint is not None:
         return False
@@ -237,7 +238,7 @@ def kernels_take(aggregate: str, table: Table | None, options: ExcessOptions) ->
 
 
 def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) -> bool:
-    """Whether float32 is precise enough: weights and features of moderate size.
+    """Whether float32 is precise enough, because weights and features are of moderate size.
 
     ``largest`` is the largest absolute weight, if known.
     """
@@ -246,5 +247,5 @@ def single_is_enough(w: FloatArray, batch: Batch, largest: float | None = None) 
 
 
 def largest_of(w: FloatArray) -> float:
-    """Largest absolute weight."""
+    """Return the largest absolute weight."""
     return float(np.abs(w).max(initial=0.0))

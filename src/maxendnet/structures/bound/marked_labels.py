@@ -1,8 +1,8 @@
-"""Labels marked with the n-grams that end at them, for costs of n-grams.
+"""Labels marked with the n-grams that end at them, for n-gram costs.
 
-Costs of an n-gram depend on the true labels, so they differ between nodes, while the scores of an automaton are the
-same for all nodes. Therefore labels are replaced by symbols (label, n-grams that end with it). Labellings and sequences
-of symbols correspond one to one, and costs of n-grams become costs of symbols at nodes.
+The cost of an n-gram depends on the true labels, so it differs between nodes, while the scores of an automaton are the
+same for all nodes. Therefore labels are replaced by symbols: a label together with the n-grams that end with it.
+Labellings and sequences of symbols correspond one to one, and n-gram costs become costs of symbols at nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class MarkedLabels:
     Parameters
     ----------
     automaton : Automaton
-        Its symbols are the labels, followed by labels with marks.
+        It reads symbols: the labels, followed by the marked labels.
     label : int32 ndarray of shape (n_symbols,)
     marks : ndarray of shape (n_symbols, n_ngrams)
         1 if an n-gram ends with the symbol.
@@ -48,7 +48,7 @@ class MarkedLabels:
 
     @classmethod
     def of(cls, automaton: Automaton, ngrams: SeenNGrams, n_weights: int) -> MarkedLabels:
-        """Mark labels with n-grams; ``n_weights`` n-grams of the automaton are fired."""
+        """Mark labels with n-grams; ``n_weights`` is the number of n-grams that ``automaton`` fires."""
         ending = automaton_of(ngrams, automaton.n_labels)
         offsets, fired = ending.rows_fired
         both = intersect(automaton, replace(ending, fired_offsets=offsets, fired=fired + np.int32(n_weights)))
@@ -86,7 +86,7 @@ class MarkedLabels:
         return cls(read, label, marks)
 
     def batch(self, batch: Batch) -> Batch:
-        """The same nodes with symbols as labels, without features, and with one row each."""
+        """Return the same nodes with symbols as labels, without features, and with one table row per node."""
         n_nodes = len(batch.parent)
         allowed = batch.allowed[:, self.label] if batch.allowed.size else batch.allowed
         return batch._replace(

@@ -1,7 +1,8 @@
-"""Cache of values that kernels need, such as padded weights.
+"""Cache of arrays that kernels need, such as padded weights.
 
-Values that depend on weights are cached only for read-only arrays, by identity: the weights of a fitted model, and the
-weights of a sum over shards (`Cache.during`). Writeable arrays may change, so their values are computed each time.
+Results that depend on weights are cached only for read-only weight vectors, by identity: the weights of a fitted
+model, and the weights during a sum over shards (`Cache.during`). Writeable vectors may change, so results for them are
+computed each time.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ T = TypeVar("T")
 
 MAX_RESULTS = 8
 MAX_WEIGHTS = 3
-"""Number of cached weight vectors: those of a model, and scaled copies of a loss in two threads."""
+"""Number of cached weight vectors: that of a model, and scaled copies that a loss uses in two threads."""
 
 
 class Cache:
-    """Cached results, for read-only weight vectors or without weights.
+    """Cache of results that depend on read-only weight vectors, or on no weights.
 
     Threads that need a result at the same time may compute it twice.
 
@@ -60,7 +61,7 @@ class Cache:
 
     @contextmanager
     def during(self, w: NDArray) -> Iterator[NDArray]:
-        """Read-only view of weights, with cached results until the end of the context.
+        """Context manager that returns a read-only view of weights and caches its results until the exit.
 
         Examples
         --------
@@ -75,4 +76,4 @@ class Cache:
         try:
             yield fixed
         finally:
-            self._of_weights = before  # padded weights are as large as a gradient
+            self._of_weights = before  # drop the padded weights, which are as large as a gradient

@@ -1,4 +1,4 @@
-"""Layout of the flat weight vector: sizes of its segments, and views of them."""
+"""Layout of the flat weight vector: the sizes of its segments, and views of the segments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 
 class SeenPairs(NamedTuple):
-    """Pairs of a feature and a label with a weight, as rows of a sparse matrix."""
+    """Pairs of a feature and a label that have a weight, in compressed sparse row format."""
 
     offsets: NDArray[np.int64]
     """(n_features + 1,): feature f has the pairs ``offsets[f]:offsets[f + 1]``."""
@@ -30,7 +30,7 @@ class SeenPairs(NamedTuple):
     def of(cls, features: NDArray, labels: NDArray, n_features: int, n_labels: int) -> SeenPairs:
         """Return the distinct pairs."""
         keys = features.astype(np.int64) * n_labels + labels
-        if n_features * n_labels <= 8 * len(keys):  # flags are no larger than the keys, and faster than sorting
+        if n_features * n_labels <= 8 * len(keys):  # flags need no more memory than keys, and are faster than sorting
             is_pair = np.zeros(n_features * n_labels, dtype=bool)
             is_pair[keys] = True
             keys = np.flatnonzero(is_pair)
@@ -56,7 +56,7 @@ class Segments(NamedTuple):
     edge: FloatArray
     """(n_edge_features, n_labels, n_labels)"""
     siblings: FloatArray
-    """(n_sibling_types, n_labels, n_labels, n_labels): label of the parent, of the left child, of the right child."""
+    """(n_sibling_types, n_labels, n_labels, n_labels): labels of the parent, the left child and the right child."""
     ngrams: FloatArray
     """(n_ngrams,)"""
     label_features: FloatArray
@@ -72,21 +72,21 @@ class Layout:
     Parameters
     ----------
     n_features : int
-        Features of a node, including the columns of the options ``bias`` and ``ends``.
+        Number of node features, including the columns that the options ``bias`` and ``ends`` add.
     n_labels : int
     n_edge_types : int, default=0
-        0 without edges.
+        Number of edge types; 0 if there are no edges.
     n_edge_features, n_label_features : int, default=0
     siblings : bool, default=False
-        Whether neighbouring children have weights given their parent.
+        Whether neighbouring siblings have weights, given the label of their parent.
     rest : int, default=-1
         Number of the rest label of a `Choice`.
     seen : SeenPairs or None, default=None
-        Pairs of a feature and a label with a weight; None is all pairs.
+        Pairs of a feature and a label that have a weight; None means all pairs.
     n_ngrams : int, default=0
-        Number of weights of n-grams of labels, in addition to ``transitions``.
+        Number of label n-grams with weights, in addition to ``transitions``.
     ngrams : SeenNGrams or None, default=None
-        N-grams with a weight, if not all have one.
+        N-grams that have a weight; None means all n-grams.
     type_allowed : bool ndarray of shape (n_node_types, n_labels) or None, default=None
         Labels that occur with each node type.
 
@@ -113,7 +113,7 @@ class Layout:
     type_allowed: NDArray[np.bool_] | None = field(default=None, repr=False)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both layouts have the same weight vectors."""
+        """Whether both layouts describe the same weight vectors."""
         if not isinstance(other, Layout):
             return False
         pairs: list[tuple[Any, Any]] = [(self.seen, other.seen), (self.ngrams, other.ngrams)]
@@ -127,7 +127,7 @@ class Layout:
         )  # fmt: skip
 
     def united(self, other: Layout) -> Layout:
-        """Return the layout with the weights of both.
+        """Return the layout of the union of both sets of weights.
 
         Features and labels must be the same.
 
@@ -162,7 +162,7 @@ class Layout:
         return replace(self, **changes)
 
     def __getstate__(self) -> dict[str, Any]:
-        # without cached values: padded weights are as large as the weights
+        # drop the cache: padded weights are as large as the weights
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def __hash__(self) -> int:
@@ -170,22 +170,22 @@ class Layout:
 
     @cached_property
     def n_matrices(self) -> int:
-        """Number of matrices of transitions: edge types and edge features."""
+        """Number of transition matrices: one per edge type and one per edge feature."""
         return self.n_edge_types + self.n_edge_features
 
     @property
     def n_siblings(self) -> int:
-        """Number of weights of siblings."""
+        """Number of sibling weights."""
         return self.n_edge_types * self.n_labels**3 if self.siblings else 0
 
     @cached_property
     def n_node_weights(self) -> int:
-        """Number of weights of features and labels."""
+        """Number of node weights: pairs of a feature and a label."""
         return self.n_features * self.n_labels if self.seen is None else len(self.seen.labels)
 
     @cached_property
     def cache(self) -> Cache:
-        """Cache for the kernels; it is neither compared nor copied nor saved."""
+        """Cache for the kernels. It is not compared, copied or saved."""
         return Cache()
 
     @cached_property
@@ -203,7 +203,7 @@ class Layout:
 
     @cached_property
     def _cuts(self) -> list[tuple[int, int]]:
-        """First and last place of each segment."""
+        """Start and end of each segment in the weight vector."""
         return list(pairwise([0, *accumulate(self.sizes)]))
 
     def segments(self, w: FloatArray) -> Segments:
@@ -220,7 +220,7 @@ class Layout:
         )
 
     def join(self, segments: Segments) -> FloatArray:
-        """Concatenate segments to a flat vector; the inverse of `segments`."""
+        """Concatenate segments to a flat vector. This is the inverse of `segments`."""
         return np.concatenate([np.ravel(segment) for segment in segments])
 
     # ---- node weights, of all pairs or of seen pairs ---------------------------------------------------------------
@@ -236,11 +236,11 @@ class Layout:
         return sparse.csr_array((node[cut], labels[cut], offsets[first : last + 1] - offsets[first]), shape=shape)
 
     def node_segment(self, matrix: Any) -> FloatArray:
-        """Segment of node weights from a matrix of shape (n_features, n_labels)."""
+        """Convert a matrix of shape (n_features, n_labels) to the segment of node weights."""
         return np.asarray(matrix) if self.seen is None else np.asarray(matrix)[self.seen.features, self.seen.labels]
 
     def node_places(self, features: NDArray, labels: NDArray) -> NDArray[np.int64]:
-        """Places of pairs in a weight vector, -1 for pairs without a weight."""
+        """Indices of pairs in a weight vector, -1 for pairs that have no weight."""
         keys = features.astype(np.int64) * self.n_labels + labels
         if self.seen is None:
             return keys

@@ -1,4 +1,4 @@
-"""Base of the built-in structures: options, layout and names of the weights."""
+"""Base class of the built-in structures: options, layout and names of the weights."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from maxendnet.structures.weights.layout import FloatArray, Layout, SeenPairs
 from maxendnet.utils.memory import check_memory
 
 VECTORS_OF_A_FIT = 4
-"""Vectors as long as the weights in every fit: weights and gradient, and both in the layouts of the kernels."""
+"""Vectors of the length of the weights that every fit needs: weights and gradient, plain and padded."""
 
 
 class LinearStructure(Structure):
-    """Structure whose nodes have linear scores of their features.
+    """Structure with node scores that are linear in the node features.
 
-    Subclasses are dataclasses, with fields for the options that they take.
+    Subclasses are dataclasses, with a field for each option that they support.
     """
 
     bias = False
@@ -43,7 +43,7 @@ class LinearStructure(Structure):
 
     @property
     def n_columns_added(self) -> int:
-        """Columns that the options ``bias`` and ``ends`` add to the features of nodes."""
+        """Number of columns that the options ``bias`` and ``ends`` add to the node features."""
         return int(self.bias) + 2 * int(self.ends)
 
     def layout(self, examples: Examples, classes: NDArray) -> Layout:
@@ -51,7 +51,7 @@ class LinearStructure(Structure):
         return self.layout_of(examples, classes, self.joined)
 
     def layout_of(self, examples: Examples, classes: NDArray, joined: str) -> Layout:
-        """Layout of the weights for labelled examples with edges of a shape."""
+        """Layout of the weights for labelled examples; ``joined`` is the shape of their edges."""
         layout = Layout(
             n_features=examples.n_features + self.n_columns_added,
             n_labels=len(classes),
@@ -76,7 +76,7 @@ class LinearStructure(Structure):
         )
 
     def batch_of(self, examples: Examples, classes: NDArray, layout: Layout, joined: str = "") -> Batch:
-        """Encode examples for the kernels; they must fit the layout."""
+        """Encode examples, which must match the layout, for the kernels."""
         return encode(
             examples, classes, joined or self.joined, bias=bool(self.bias), ends=bool(self.ends),
             type_allowed=layout.type_allowed, n_edge_types=layout.n_edge_types, n_edge_features=layout.n_edge_features,
@@ -84,11 +84,11 @@ class LinearStructure(Structure):
         )  # fmt: skip
 
     def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
-        """Error message for a layout that does not fit, or an empty string."""
+        """Error message if the layout does not match the structure, else an empty string."""
         return self.size_error(layout, n_features_in, self.joined != "independent")
 
     def size_error(self, layout: Layout, n_features_in: int, joined: bool) -> str:
-        """Error message for sizes that do not fit, or an empty string."""
+        """Error message if the sizes of the layout do not match the structure, else an empty string."""
         expected = n_features_in + self.n_columns_added
         if (layout.seen is not None) != (self.pairs == "seen"):
             return f"pairs is {self.pairs!r}, but the weights have another layout"
@@ -101,7 +101,7 @@ class LinearStructure(Structure):
         return ""
 
     def named_weights(self, layout: Layout, w: FloatArray) -> dict[str, Any]:
-        """Segments of a weight vector by the names of the attributes of estimators."""
+        """Return the segments of a weight vector by attribute name, without the underscore."""
         segments, zero = layout.segments(w), np.zeros(layout.n_labels)
         n = layout.n_features - self.n_columns_added
         added = layout.node_rows(w, n)
@@ -120,9 +120,9 @@ class LinearStructure(Structure):
 
 
 def seen_together(batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Features and labels that occur together.
+    """Return the pairs of a feature and a label that occur together.
 
-    A label set counts for all its labels, an unknown label for none.
+    A label set counts for each of its labels, an unknown label for none.
     """
     if batch.label_sets is None:
         return batch.indices, np.repeat(batch.y, np.diff(batch.indptr))

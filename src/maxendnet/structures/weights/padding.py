@@ -1,4 +1,4 @@
-"""Padded weight vectors, as the kernels read and write them.
+"""Conversion of weight vectors to and from the padded layout of the kernels.
 
 Rows of labels are padded to whole vector registers. `for_search` returns the weights that the recursions read, with
 every matrix in both orientations. `pad` returns the layout of gradients and dual points; `unpad` is its inverse.
@@ -26,18 +26,18 @@ def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray:
 
 
 def lanes(layout: Layout) -> int:
-    """Number of labels, rounded up to whole vector registers."""
+    """Number of labels, rounded up to a multiple of the vector register size."""
     return _kernels.padded(layout.n_labels)
 
 
 def node_size(layout: Layout) -> int:
-    """Length of the padded node weights; seen pairs are one row."""
-    # room for a vector load at the last seen pair
+    """Length of the padded node weights; seen pairs are stored as one row."""
+    # leaves room for a vector load at the last seen pair
     return layout.n_features * lanes(layout) if layout.seen is None else _kernels.padded(layout.n_node_weights) + 8
 
 
 def padded_size(layout: Layout, by_automaton: bool = False) -> int:
-    """Length of the vectors of `pad`."""
+    """Length of the vectors that `pad` returns."""
     n_joint = layout.n_weights - layout.n_node_weights - layout.n_label_features
     joint = n_joint if by_automaton else n_joint // layout.n_labels * lanes(layout)
     return node_size(layout) + joint + _kernels.padded(layout.n_label_features)
@@ -68,7 +68,7 @@ def unpad(layout: Layout, padded: FloatArray, by_automaton: bool = False) -> Flo
 
 
 def _rows(layout: Layout, padded: FloatArray, w: FloatArray, by_automaton: bool) -> list[tuple[FloatArray, FloatArray]]:
-    """Views of the same weights in a padded and in a plain vector."""
+    """Return pairs of views of the same weights in a padded and in a plain vector."""
     L, width, size = layout.n_labels, lanes(layout), node_size(layout)
     n, n_last = layout.n_node_weights, layout.n_label_features
     nodes, joint, last = w[:n], w[n : layout.n_weights - n_last], w[layout.n_weights - n_last :]
