@@ -134,7 +134,7 @@ def test_other_systems(joined):
 @pytest.mark.parametrize("solver", [BlockFrankWolfe(), SMO()])
 def test_solvers_with_kernels_for_costs_of_labels_say_no(solver):
     structure, data = examples("chain")
-    with pytest.raises(ValueError, match="joint costs of several labels"):
+    with pytest.raises(ValueError, match="costs of several labels together"):
         M3N(cost=COST, structure=structure, solver=solver).fit(data)
 
 
@@ -172,7 +172,7 @@ def test_an_example_without_nodes():
     [
         ({(("a", "b"), ("a", "z")): 1.0}, Chain(), "has the label 'z'"),
         ({(("a", "b", "a"), ("a", "a", "a")): 1.0}, Chain(), r"use structure=Chain\(order=2\)"),
-        ({(("a", "b", "a"), ("a", "a")): 1.0}, Chain(order=2), "as many true as predicted"),
+        ({(("a", "b", "a"), ("a", "a")): 1.0}, Chain(order=2), "tuples of the same length"),
         ({(("a", "b"), ("a", "b")): 1.0}, Chain(), "0 if the prediction is right"),
         ({(("a", "b"), ("b", "b")): -1.0}, Chain(), "non-negative"),
         ({(("a", "b"), ("b", "b")): "x"}, Chain(), "real numbers"),
