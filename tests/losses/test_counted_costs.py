@@ -25,7 +25,7 @@ def tables(case, with_cost):
 
 
 def enumerated(case, scores, labellings, cost, counted):
-    """Return the expected value of `counted` for every example; 0 without an allowed labelling."""
+    """Return the expected value of `counted` for every example, or 0 if it has no allowed labelling."""
     values = []
     for i in range(case.n_examples):
         truth = brute_force.example_truth(case.batch, i)

@@ -266,7 +266,7 @@ def test_log_in_single_precision_when_child_and_parent_overrule_a_node():
 def test_large_weights(scale, data):
     case = data.draw(strategies.any_case(scales=(scale,)))
     size = magnitude(case)
-    for single in (False, True):  # which is not taken here, and must not overflow
+    for single in (False, True):  # True has no effect here, and must not overflow
         value, gradient = problem_of(case, Hinge(case.cost)).loss_and_gradient(case.w, single=single)[:2]
         expected, _ = brute_force.hinge_sum(case.w, case.batch, **case.kwargs, cost=case.cost)
         assert_allclose(value, expected, rtol=0, atol=PRECISION[single and scale < 1e5] * size)
@@ -312,7 +312,7 @@ def test_a_long_chain(n):
 @pytest.mark.parametrize("n_labels", [1, 3, 8, 26, 32, 40])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_scores_that_are_no_numbers_still_give_labels(n_labels, bad):
-    # a label beyond the last would be a place outside of the arrays
+    # a label beyond the last would be out of bounds
     forest = forest_of(chains([np.ones((6, 2))], [np.zeros(6, dtype=int)]), 2, n_labels, 1)
     w = np.full(forest.layout.n_weights, bad)
     costs = Table(1 - np.eye(n_labels), forest.y)
@@ -445,7 +445,7 @@ def test_messages(cost, message):
 @given(strategies.any_case(scales=(1.0,), max_nodes=2))
 @settings(max_examples=50, deadline=None)
 def test_curvature_is_the_second_derivative_at_zero(case):
-    """Exact if no two edges share a node."""
+    """The curvature is exact if no two edges share a node."""
     batch = case.batch._replace(allowed=np.zeros((0, 0), dtype=np.uint8))
     problem = Problem.pose(BoundForest(case.layout, batch), Log(), Gaussian())
     step, diagonal = 1e-4, []

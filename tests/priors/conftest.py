@@ -1,4 +1,4 @@
-"""Integrals of a density, the independent view of a prior."""
+"""Integrals of a density, as an independent reference for priors."""
 
 from __future__ import annotations
 

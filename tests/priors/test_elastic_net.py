@@ -1,4 +1,5 @@
-"""The elastic net: conjugate pair, proximal map, its two ends, and both losses (also in tests/test_agreement.py)."""
+"""Elastic net: conjugate pair, proximal map, limits of L1 and L2, and both losses (see also
+tests/test_agreement.py)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def test_prox_is_the_minimiser():
 
     for size in (1e-3, 1e-1, 1.0):
         assert all(objective(u + size * rng.normal(size=6)) > objective(u) for _ in range(50))
-    assert u[1:5].tolist() == [0.0] * 4  # exact zeros, the border of the interval included
+    assert u[1:5].tolist() == [0.0] * 4  # exact zeros, including the border of the interval
 
 
 def test_step_per_weight():

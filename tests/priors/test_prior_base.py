@@ -11,7 +11,7 @@ from maxendnet.priors.base import increasing_root, require_positive, strictly_in
 def test_root_where_newton_alone_diverges():
     target = np.array([1e-8, 0.3, 1.4, 1.5707])
 
-    def newton(z):  # arctan: Newton from z > 1.39 away from the root runs off
+    def newton(z):  # arctan: Newton diverges if started more than 1.39 from the root
         residual = np.arctan(z) - target
         return residual, z - residual * (1 + z * z)
 
@@ -22,7 +22,7 @@ def test_root_where_newton_alone_diverges():
 def test_root_where_newton_creeps():
     target = np.array([1e-30, 1.0, 1e30])
 
-    def newton(z):  # a step a thousand times too short: only the bisections in between can finish
+    def newton(z):  # steps are a thousand times too short, so only the bisections converge
         residual = z - target
         return residual, z - 1e-3 * residual
 

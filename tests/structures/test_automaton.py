@@ -1,4 +1,4 @@
-"""Chains of higher order and with rules, against the enumeration of all labellings and plain counting of n-grams."""
+"""Chains of higher order and with rules, compared with enumeration of all labellings and with n-gram counts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def examples_of(seed, allowed=False, label_features=False, y=None):
 
 
 def plain_score(piece, bound, w, i, labels):
-    """The score of a labelling by its definition: features of nodes times weights, and n-grams counted one by one."""
+    """Return the score of a labelling by its definition: node features times weights, plus the weights of its
+    n-grams."""
     layout, batch = bound.layout, bound.batch
     first, L = int(batch.offsets[i]), 3
     total = 0.0
@@ -67,7 +68,7 @@ def plain_score(piece, bound, w, i, labels):
 
 
 def enumerated(piece, bound, w, possible, table=None):
-    """For every example its labellings and their scores."""
+    """Return all labellings of each example, and their scores."""
     for i in range(len(bound.sample_weight)):
         begin, end = bound.offsets[i : i + 2]
         mask = bound.batch.allowed[begin:end] if bound.batch.allowed.size else np.ones((end - begin, 3))
@@ -186,7 +187,7 @@ def test_samples_have_the_probabilities_of_the_model(case, size):
         found = [tuple(labels) for labels in drawn[:, bound.offsets[i] : bound.offsets[i + 1]].tolist()]
         p = np.exp(scores - logsumexp(scores))
         share = np.array([found.count(tuple(y.tolist())) for y in every]) / len(found)
-        assert share.sum() == pytest.approx(1.0)  # nothing but labellings that exist
+        assert share.sum() == pytest.approx(1.0)  # only valid labellings have probability
         assert_allclose(share, p, atol=5 * np.sqrt(0.25 / len(found)))
 
 
@@ -229,7 +230,7 @@ def test_order_1_has_the_numbers_of_the_forest(every_level):
     forest = piece.bind(examples, LABELS)
     assert isinstance(forest, BoundForest)
     reader = Reader.of(all_ngrams(3, 1, True), 9)
-    batch = replace(piece, order=2).bind(examples, LABELS).batch  # nodes that are not joined
+    batch = replace(piece, order=2).bind(examples, LABELS).batch  # without edges
     bound = BoundAutomaton(forest.layout, batch, reader)
     w = weights_for(forest, 12)
     assert_array_equal(bound.maximum(w)[1], forest.maximum(w)[1])
@@ -247,7 +248,7 @@ def test_order_1_has_the_numbers_of_the_forest(every_level):
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.booleans(), st.integers(2, 9))
 def test_any_weights_labels_and_orders(seed, order, seen, ends, n_labels):
-    """Marginals add up, the best labelling scores what it says, and draws of the log-sum bound the maximum."""
+    """Marginals sum to one, the maximum is the score of its labelling, and the log-partition bounds the maximum."""
     rng = np.random.default_rng(seed)
     classes = np.arange(n_labels)
     lengths = rng.integers(0, 5, size=4)
@@ -270,14 +271,14 @@ def test_any_weights_labels_and_orders(seed, order, seen, ends, n_labels):
     assert_allclose(q.node.sum(axis=1), 1.0)
     assert np.all(log_z >= values - 1e-9 * (1 + np.abs(values)))
     assert_allclose(bound.max_marginals(w).max(axis=1), np.repeat(values, lengths), rtol=1e-10, atol=1e-9)
-    # the gradient of the log-partition are the expected features
+    # the gradient of the log-partition is the expected feature vector
     step = rng.normal(size=len(w)) * 1e-6
     difference = (bound.logsum(w + step)[0] - bound.logsum(w - step)[0]).sum()
     assert_allclose(difference, 2 * bound.features(q) @ step, rtol=1e-4, atol=1e-9 * max(1, np.abs(log_z).max()))
 
 
 def test_labels_beyond_one_block_of_lanes(every_level):
-    """More labels than 32: the recursions take several blocks of lanes."""
+    """With more than 32 labels, the recursions process several blocks of lanes."""
     rng = np.random.default_rng(13)
     n_labels, lengths = 41, [3, 2, 3]
     y = [rng.integers(0, n_labels, n).tolist() for n in lengths]
@@ -301,13 +302,13 @@ def test_labels_beyond_one_block_of_lanes(every_level):
 
 
 def test_a_path_far_behind_may_be_the_only_one(every_level):
-    """By a rule what looks hopeless at one node is all there is in the end: sums may not lose it."""
+    """Because of a rule, a label with a very low score may be the only valid one; sums must not lose it."""
     n = 30
     y = [["q"] * (n - 1) + ["p"]]
     examples = Examples.build([np.ones((n, 1))], y)
     bound = Chain(rules=[regex("q* p")], ngrams="all").bind(examples, np.array(["p", "q"]))
     w = np.zeros(bound.layout.n_weights)
-    w[:2] = [50.0, -50.0]  # q, which the rule demands, is worse by exp(-100) at every node
+    w[:2] = [50.0, -50.0]  # q, which the rule requires, has a factor of exp(-100) at every node
     values, q = bound.logsum(w)
     assert_allclose(values, 50.0 - 50.0 * (n - 1))
     assert_allclose(q.node[:, 1], [1.0] * (n - 1) + [0.0], atol=1e-12)
@@ -368,7 +369,7 @@ def test_rules_accept_what_they_say(rule, labels, possible):
     for n in range(5 if len(labels) > 3 else 6):
         for y in itertools.product(range(len(labels)), repeat=n):
             names = [labels[a] for a in y]
-            if n:  # an example without nodes has no labels to speak of
+            if n:  # an example without nodes has no labels
                 assert (y in found) == bool(possible(names)), names
     masks = rule.masks(np.array(labels))
     if masks is not None:
@@ -430,7 +431,7 @@ def test_intersections_read_what_both_read():
         expected = own if expected is None else expected & own
         assert accepted(both, 3) == expected
     reach = set(both.arcs[both.arcs >= 0].tolist()) | {both.start}
-    assert reach == set(range(both.n_states))  # nothing that cannot be reached
+    assert reach == set(range(both.n_states))  # all states are reachable
 
 
 def bio_like():
@@ -450,4 +451,4 @@ def test_groups_of_sweeps_hold_all_states_once():
     arcs = all_ngrams(5, 2, False).arcs
     sweeps = sweeps_of(arcs)
     assert sorted(sweeps.order.tolist()) == list(range(len(arcs)))
-    assert len(sweeps.targets) == 6  # the beginning, and one group for every last label
+    assert len(sweeps.targets) == 6  # the start state, and one group per last label

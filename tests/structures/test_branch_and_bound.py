@@ -1,4 +1,4 @@
-"""Branch and bound against enumeration."""
+"""Branch and bound compared with enumeration."""
 
 import brute_force
 import numpy as np

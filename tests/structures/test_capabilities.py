@@ -1,4 +1,4 @@
-"""What bound structures declare is what they have."""
+"""Bound structures implement exactly the capabilities that they declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains with options: pairwise rules on the kernel of forests, messages, named weights and files."""
+"""Options of chains: pairwise rules in the forest kernel, error messages, named weights and model files."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_pairwise_rules_are_masks_on_the_forest(allowed, edges, size, mode):
 
 @pytest.mark.parametrize("size", [0.5, 50.0])
 def test_sums_under_pairwise_rules_in_single_precision(size):
-    """In float32 where nothing can underflow, and in double precision where it could."""
+    """Sums use float32 if nothing can underflow, else double precision."""
     bound = Chain(bias=True, rules=[bio()]).bind(chunk_examples(), LABELS)
     assert bound.steps == 2  # I-x, B-y, I-y
     w = size * np.random.default_rng(2).normal(size=bound.layout.n_weights)
@@ -119,7 +119,7 @@ def test_sums_under_pairwise_rules_in_single_precision(size):
 
 
 def test_forbidden_pairs_with_types_and_features_of_edges():
-    """The kernel of forests and that of hierarchies have the same numbers."""
+    """The forest kernel and the hierarchy kernel give the same results."""
     rng = np.random.default_rng(3)
     lengths = (3, 1, 4)
     examples = Examples.build(
@@ -162,7 +162,7 @@ def test_draws_keep_pairwise_rules():
 
 
 def test_what_only_a_forbidden_pair_leaves_is_not_lost():
-    """A label far behind at every node is the only one that the pairs permit in the end."""
+    """A label with a very low score at every node is the only one that the forbidden pairs permit."""
     n = 40
     examples = Examples.build([np.ones((n, 1))], [["a"] * n])
     bound = Chain(rules=[ends_with("a"), never(("b", "a"))]).bind(examples, np.array(["a", "b"]))
@@ -296,7 +296,7 @@ def test_models_survive_a_file(piece, tmp_path):
 
 
 def damaged(model, tmp_path, change):
-    """A model file with another header, and a right checksum."""
+    """Return a model file with a modified header and a correct checksum."""
     from maxendnet.estimators import file
     from maxendnet.models.container import write_sealed
     from maxendnet.models.json_values import ToPlain
@@ -312,7 +312,7 @@ def damaged(model, tmp_path, change):
     "change",
     [
         lambda header, arrays: arrays["ngrams_symbols"].__setitem__(0, 7),
-        lambda header, arrays: arrays["ngrams_symbols"].__setitem__(1, 2),  # a start that is not at the beginning
+        lambda header, arrays: arrays["ngrams_symbols"].__setitem__(1, 2),  # a start symbol that is not first
         lambda header, arrays: arrays["ngrams_offsets"].__setitem__(1, 1),
         lambda header, arrays: arrays["ngrams_symbols"].__setitem__(slice(0, 2), arrays["ngrams_symbols"][2:4]),
         lambda header, arrays: header["layout"].__setitem__("n_ngrams", 9),
@@ -388,7 +388,7 @@ def test_rules_at_prediction_are_for_chains():
 
 
 def test_unknown_labels_keep_the_rules():
-    """What is known of a label is a set: learning completes it within the rules."""
+    """Label sets are completed within the rules during training."""
     rng = np.random.default_rng(1)
     y = [["B-x", mx.UNKNOWN, "O"], [mx.UNKNOWN, "I-x", "O"], ["O", "B-x", "I-x"]] * 3
     X = [rng.normal(size=(3, 2)) for _ in y]

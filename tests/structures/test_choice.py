@@ -1,4 +1,4 @@
-"""Choices, beyond what `test_enumeration` has."""
+"""Choices: tests in addition to `test_enumeration`."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_labels_stay_within_bounds_where_scores_are_no_numbers(value):
 
 
 def test_curvature_is_the_diagonal_of_the_hessian_at_zero():
-    """Where no two nodes of an example share a feature; otherwise it is a scale."""
+    """This holds if no two nodes of an example share a feature; otherwise it is an approximation."""
     X = [np.diag([1.0, 2.0, -0.5]), np.diag([3.0, 1.0])]
     X[1] = np.pad(X[1], ((0, 0), (0, 1)))
     allowed = [[[1, 1, 1], [1, 0, 1], [1, 1, 1]], [[1, 1, 0], [1, 1, 1]]]

@@ -1,4 +1,4 @@
-"""Every aggregate of hierarchies and choices against enumeration; features, scores and excess of all structures."""
+"""Hierarchies and choices compared with enumeration; features, scores and excess of all structures."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_samples_have_the_frequencies_of_enumeration(case):
     p = np.clip(np.exp(scores - logsumexp(scores)), 0.0, 1.0)
     number = {y: k for k, y in enumerate(every)}
     counts = np.bincount([number[tuple(row)] for row in drawn.tolist()], minlength=len(every))
-    x = np.log(2e12)  # Bernstein: a right sampler fails with probability below 1e-12
+    x = np.log(2e12)  # by Bernstein's inequality, a correct sampler fails with probability below 1e-12
     assert (np.abs(counts / n_draws - p) <= np.sqrt(2 * p * (1 - p) * x / n_draws) + x / (3 * n_draws)).all()
 
 
@@ -99,7 +99,7 @@ def test_hinge_is_enumeration(case):
         cost = case.costs(i, every)
         hinges = cost + (case.features(i, every) - truth) @ case.w
         expected += u * hinges.max()
-        # of a subgradient, at ties, only this is known: it belongs to labellings whose hinge is the largest
+        # at ties, a subgradient is only known to belong to labellings with the largest hinge
         best = hinges >= hinges.max() - case.tolerance
         product += u * (hinges.max() - cost[best])[0] if best.sum() == 1 else np.nan
     tolerance = case.tolerance * (1 + case.batch.sample_weight.sum())
@@ -125,7 +125,7 @@ def test_hinge_subgradient_is_that_of_the_worst_labelling(case):
 @given(case=cases(max_nodes=4))
 @settings(deadline=None, max_examples=150)
 def test_log_and_soft_hinge_are_enumeration(temperature, case):
-    """None: the log loss."""
+    """The temperature None means the log loss."""
     loss = Log() if temperature is None else SoftHinge(case.case.cost, temperature=temperature)
     T = temperature or 1.0
     problem = problem_of(case, loss)
@@ -154,7 +154,7 @@ def test_log_and_soft_hinge_are_enumeration(temperature, case):
 @given(case=cases(max_nodes=4), seed=st.integers(0, 99), inner=st.integers(0, 2))
 @settings(deadline=None, max_examples=60)
 def test_block_by_block_is_enumeration(prior, case, seed, inner):
-    """After some steps: dual weights on possible labellings, eta is theirs, and gaps and hinges are those of all."""
+    """After some steps, dual weights are on valid labellings, and eta, gaps and hinges agree with enumeration."""
     C = 0.7
     problem = Problem.pose(case.structure, Hinge(case.case.cost), prior, C)
     solver = BlockFrankWolfe(ramp=0, inner=inner)
@@ -222,14 +222,14 @@ def test_the_k_best_are_enumeration(case, k):
 
 
 def random_labelling(case, rng):
-    """A labelling of all examples, and its features for each."""
+    """Return a labelling of all examples, and its features for each example."""
     chosen = [every[rng.integers(len(every))] for every in map(case.labellings, range(case.case.n_examples))]
     features = [case.features(i, [y])[0] for i, y in enumerate(chosen)]
     return np.array(sum(chosen, ()), dtype=np.int32), np.array(features)
 
 
 def mixture(case, rng, n_labellings=3):
-    """Some labellings of every example in random shares, as marginals; and the features of each mixture."""
+    """Return random mixtures of labellings of each example as marginals, and their features."""
     n, L, batch = case.case.n_nodes, case.case.n_labels, case.batch
     q = Marginals(np.zeros((n, L)), np.zeros((n, L, L)), np.zeros((n, L, L, L)))
     features = np.zeros((case.case.n_examples, case.structure.layout.n_weights))
@@ -241,7 +241,7 @@ def mixture(case, rng, n_labellings=3):
             for t in range(begin, end):
                 u, a, parent = share[i, k], labels[t], batch.parent[t]
                 q.node[t, a] += u
-                if parent >= 0:  # rows are labels of the node that the user wrote first
+                if parent >= 0:  # rows are labels of the user's first node
                     q.edge[t][(a, labels[parent]) if batch.flipped[t] else (labels[parent], a)] += u
                     left = brute_force.left_sibling(batch, t)
                     if left is not None:
@@ -270,7 +270,7 @@ def test_features_and_scores_are_adjoint_and_those_of_the_labellings(draw, case,
 
 
 def has_a_tie(case, table):
-    """Whether two labellings of an example might both be taken for the best."""
+    """Whether the best labelling of an example is ambiguous up to rounding."""
     for i, (begin, _) in enumerate(case.nodes):
         every = case.labellings(i)
         scores = case.features(i, every) @ case.w
@@ -288,7 +288,7 @@ def has_a_tie(case, table):
 @given(case=all_cases(max_nodes=4), data=st.data())
 @settings(deadline=None, max_examples=150)
 def test_the_excess_of_a_structure_is_that_of_its_aggregates(aggregate, gradient, case, data):
-    """What kernels compute in one go is ``aggregate(w, table) - score(truth)`` and the features of both."""
+    """Fused kernels return ``aggregate(w, table) - score(truth)`` and the difference of features."""
     rng, L = np.random.default_rng(case.case.seed), case.case.n_labels
     table, counted = (Table(rng.normal(size=(L, L)), case.batch.y) if data.draw(st.booleans()) else None for _ in "ab")
     if table is not None and data.draw(st.booleans()):

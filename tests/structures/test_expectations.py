@@ -1,4 +1,4 @@
-"""Features of labellings and of marginals against enumeration."""
+"""Features of labellings and of marginals compared with enumeration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every aggregate of forests against enumeration: by labellings where there are few, by one big array where not.
+"""Forests compared with enumeration: of labellings if there are few, else of an array with one axis per node.
 
 A batch tells how large its numbers are and how many children a node has (``largest``, ``max_children``). Without them
 everything is searched in double and summed in logarithms; so cases come with and without (`sized`), and both paths
@@ -60,7 +60,7 @@ def by_labellings(scores):
 
 
 def by_array(scores):
-    """The same from the array of all scores, with one axis per node: for many labels on two or three nodes."""
+    """Compute the same from an array of all scores with one axis per node, for many labels on two or three nodes."""
     node_scores, edges, edge_scores, allowed = scores
     n, L = node_scores.shape
     total = np.zeros((L,) * n)
@@ -93,7 +93,7 @@ def example_scores(case):
 
 
 def magnitude(scores):
-    """How large a sum of scores can be: rounding errors are relative to it."""
+    """Return the maximum size of a sum of scores; rounding errors are relative to it."""
     return 1.0 + float(np.abs(scores.node_scores).sum() + sum(np.abs(matrix).max() for matrix in scores.edge_scores))
 
 
@@ -102,7 +102,7 @@ def example_slice(batch, i):
 
 
 def assert_exists(scores, labels):
-    """The labels are labels, and allowed ones."""
+    """Assert that all labels are in range and allowed."""
     assert all(0 <= a < scores.node_scores.shape[1] for a in labels)
     if scores.allowed is not None:
         assert all(scores.allowed[t][a] for t, a in enumerate(labels))
@@ -186,7 +186,7 @@ def check_top(case, k, expect=by_labellings):
 
 
 def assert_frequencies(frequency, probability, n_draws):
-    """By Bernstein's inequality a right sampler fails here with probability below 1e-12 a number."""
+    """Compare frequencies with probabilities. A correct sampler fails with probability below 1e-12 (Bernstein)."""
     x = np.log(2e12)
     bound = np.sqrt(2 * probability * (1 - probability) * x / n_draws) + x / (3 * n_draws)
     assert (np.abs(frequency - probability) <= bound).all()
@@ -270,7 +270,7 @@ def test_sample_has_the_frequencies_of_enumeration(case):
     check_sample(case)
 
 
-# more examples than shards, so that one call works on several: a workspace that is used again must not remember
+# more examples than shards, so that one call processes several: a reused workspace must not keep old values
 @given(strategies.any_case(max_nodes=3, max_labels=3, max_examples=40))
 @settings(deadline=None, max_examples=25)
 def test_many_examples_in_one_call(case):
@@ -341,7 +341,7 @@ def test_a_single_label_leaves_no_choice():
 
 @pytest.mark.parametrize("k", [2, 20])
 def test_the_k_best_of_a_long_chain_pause_now_and_then(k, monkeypatch):
-    """In a pause Ctrl-C is heard; what is raised there ends the search."""
+    """Ctrl-C is handled in pauses; an exception raised there ends the search."""
     rng, n, L = np.random.default_rng(0), 20_000, 5
     forest, w = forest_of(chain_of(rng.normal(size=(n, L))), L, L, 1), rng.normal(size=L * L + L * L)
     expected, pauses = forest.top(w, k), []
@@ -423,7 +423,7 @@ def test_scores_of_ten_thousand(case):
 
 
 def check_huge(case):
-    """Sizes at which a rounding error is far above 1, so that only a clear winner has certain marginals."""
+    """Check scores with rounding errors far above 1, where only a clear winner has reliable marginals."""
     check_maximum(case)
     check_decode(case)
     check_max_marginals(case)
@@ -604,7 +604,7 @@ def test_a_chain_of_100_000_nodes():
     assert_allclose(X[np.arange(n), labels].sum() + transitions[labels[:-1], labels[1:]].sum(), values[0], rtol=1e-11)
     decoded = forest.decode(w)
     score = X[np.arange(n), decoded].sum() + transitions[decoded[:-1], decoded[1:]].sum()
-    assert values[0] - score <= 1e-6 * n  # float32 rounds by that at a node, and a long chain is no excuse for more
+    assert values[0] - score <= 1e-6 * n  # the rounding error of float32 at one node, also in a long chain
     assert_allclose(forest.max_marginals(w).max(axis=1), values[0], rtol=1e-11)
     best, _ = forest.top(w, 2)
     assert_allclose(best[0, 0], values[0], rtol=1e-11)
@@ -621,13 +621,13 @@ def test_a_chain_of_100_000_nodes_is_finite_at_any_scale(scale):
     assert np.isfinite(values).all() and np.isfinite(node).all()
     assert_allclose(node.sum(axis=1), 1.0, rtol=1e-9)
     best, _ = forest.maximum(scale * w)
-    # at most log(3) a node above the best
+    # at most log(3) per node above the best score
     assert best[0] * (1 - 1e-12) <= values[0] <= (best[0] + len(X) * np.log(3)) * (1 + 1e-12)
     assert np.isfinite(forest.max_marginals(scale * w)).all()
 
 
 def reversed_chain(batch):
-    """The same user's edges (t, t + 1), rooted at the last node: every edge is flipped."""
+    """Return a chain with edges (t, t + 1), rooted at the last node, so that every edge is flipped."""
     n = len(batch.parent)
     parent = np.append(np.arange(1, n), -1).astype(np.int32)
     flipped = np.append(np.ones(n - 1), 0).astype(np.uint8)
@@ -728,7 +728,7 @@ def test_a_forest_can_be_pickled_after_use():
 
 
 def chain_of(X):
-    """One chain with dense node features; sized."""
+    """Return one chain of a given size with dense node features."""
     X = np.ascontiguousarray(X, dtype=float)
     n, k = X.shape
     batch = strategies.known_batch(
@@ -750,6 +750,6 @@ def chain_of(X):
 
 
 def empty_batch():
-    """No examples at all."""
+    """Return a batch without examples."""
     batch = chain_of(np.zeros((0, 1)))
     return batch._replace(offsets=np.zeros(1, np.int64), sample_weight=np.zeros(0))

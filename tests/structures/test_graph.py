@@ -1,4 +1,4 @@
-"""Graphs with cycles: elimination against enumeration, bounds against linear programmes solved by HiGHS."""
+"""Graphs with cycles: elimination compared with enumeration, bounds with linear programmes solved by HiGHS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("every_level")
 
 
 class Case:
-    """Some random graphs, weights for them, and the scores of every example by hand."""
+    """Random graphs with weights, and explicit scores of every example."""
 
     def __init__(self, seed, sizes, n_labels, n_types=1, n_edge_features=0, allowed=False, density=0.6, scale=1.0):
         rng = np.random.default_rng(seed)
@@ -151,7 +151,7 @@ def test_scores_far_apart_are_summed_without_overflow(seed):
 
 
 def test_tables_are_counted_by_allowed_labels():
-    """A clique of ten nodes with five labels each fits no table; with two allowed labels it does."""
+    """A clique of ten nodes exceeds the table limit with five labels per node, but not with two allowed labels."""
     edges = [[(s, t) for s in range(10) for t in range(s)]]
     X, labels = [np.ones((10, 1))], list("abcde")
     wide = Examples.build(X, [["a"] * 10], edges=edges)
@@ -172,7 +172,7 @@ def test_graphs_without_cycles_have_the_numbers_of_trees():
         tree = L2CRF(structure=Tree()).fit(data)
         assert_array_equal(ours.model_.weights, tree.model_.weights)
         assert ours.objective_ == tree.objective_ and ours.predict(data) == tree.predict(data)
-    # beside an example with a cycle they are eliminated, with the same numbers but for rounding
+    # together with an example with a cycle they are eliminated, with equal results up to rounding
     cycle = Examples.build(
         [*X, np.ones((3, 2))],
         [*y, ["a", "b", "a"]],
@@ -235,7 +235,7 @@ def test_the_relaxed_maximum_is_the_linear_programme(case):
 
 
 def feasible(bound, q):
-    """By how much tables of nodes and edges disagree, at most."""
+    """Return the largest inconsistency between tables of nodes and edges."""
     first, second = bound.edges.nodes(bound.offsets).T
     wrong = [np.abs(q.node.sum(axis=1) - 1), np.abs(q.edge.sum(axis=2) - q.node[first]).ravel()]
     wrong += [np.abs(q.edge.sum(axis=1) - q.node[second]).ravel(), -np.minimum(q.edge, 0).ravel()]
@@ -252,7 +252,7 @@ def test_the_relaxed_log_partition_is_a_bound_and_its_tables_agree(case):
     assert feasible(bound, q) < 1e-12 and feasible(bound, bound.logsum(case.w, cliques=True)[1]) < 1e-12
     for i in range(len(case.X)):
         assert found.upper[i] >= brute_force.log_partition(*case.scores(i)) - 1e-9
-    # the tables are the gradient: along any direction the bound changes as they say
+    # the tables are the gradient of the bound, compared here along a random direction
     change, step = np.random.default_rng(0).normal(size=len(case.w)), 1e-4
     above, below = (solve(case.w + sign * step * change).upper for sign in (1, -1))
     assert_allclose((above - below) / (2 * step), bound.score(change, q), atol=1e-4)
@@ -261,12 +261,12 @@ def test_the_relaxed_log_partition_is_a_bound_and_its_tables_agree(case):
 @settings(max_examples=15, deadline=None)
 @given(cases(most_nodes=6), st.sampled_from(["maximum", "logsum"]))
 def test_what_losses_see_of_bounds_is_true(case, aggregate):
-    """Value, slope and shortfall make a linear function that is below the convex loss everywhere."""
+    """Value, slope and relaxation gap define a linear function that bounds the convex loss from below."""
     bound = case.bind(inference="relaxed")
     rng = np.random.default_rng(1)
     cost = Table(1.0 - np.eye(bound.n_labels), bound.y)
     assert np.all(bound.excess(aggregate, case.w, cost).relaxation_gap >= 0)
-    for _ in range(5):  # each call goes on where the last one has ended
+    for _ in range(5):  # each call continues from the messages of the previous one
         found = bound.excess(aggregate, case.w, cost, ExcessOptions(expected_table=cost))
     assert_allclose(found.relaxation_gap, 0.0, atol=1e-2)
     u = bound.sample_weight
@@ -278,7 +278,7 @@ def test_what_losses_see_of_bounds_is_true(case, aggregate):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_messages_are_kept_and_change_nothing_but_the_time(seed):
-    """Calls before, at other weights, temperatures and without costs, move a bound by its tolerance at most."""
+    """Previous calls with other weights, temperatures and costs change a bound by at most its tolerance."""
     case = Case(seed, [7, 6], 3, density=0.7)
     warm, cold = case.bind(inference="relaxed"), case.bind(inference="relaxed")
     rng, cost = np.random.default_rng(seed), Table(1.0 - np.eye(3), warm.y)
@@ -292,7 +292,7 @@ def test_messages_are_kept_and_change_nothing_but_the_time(seed):
 
 
 def test_a_frustrated_cycle_is_proven_by_search_alone():
-    """Three nodes that all want to differ, and two labels: tables of halves are better than any labelling."""
+    """Three mutually repelling nodes with two labels: a fractional solution scores higher than any labelling."""
     data = Examples.build([np.ones((3, 1))], [["a", "b", "b"]], edges=[[(0, 1), (1, 2), (2, 0)]])
     bound = Graph("relaxed").bind(data, np.array(["a", "b"]))
     w = np.array([0.1, 0.0, 0.0, 1.0, 1.0, 0.0])  # score of label a, and the matrix of an edge
@@ -302,7 +302,7 @@ def test_a_frustrated_cycle_is_proven_by_search_alone():
     found = bound.search(w, proof)
     assert found.proven[0] and np.bincount(found.labels).tolist() == [2, 1]
     assert_allclose([found.score[0], found.bound[0]], 2.2, atol=1e-9)
-    assert not bound.search(w, bound.prove(w), max_variables=3).proven[0]  # too large to be searched
+    assert not bound.search(w, bound.prove(w), max_variables=3).proven[0]  # too large for branch and bound
 
 
 def test_predictions_come_with_a_proof():
@@ -356,7 +356,7 @@ def test_what_needs_elimination_says_so():
 
 
 def test_disconnected_graphs_and_single_nodes():
-    """Parts of a graph are added up."""
+    """The values of connected components are added."""
     rng = np.random.default_rng(0)
     X, edges = rng.normal(size=(8, 2)), [(0, 1), (1, 2), (2, 0), (4, 5), (5, 6), (6, 4)]
     data = Examples.build([X, X[:1]], [["a", "b"] * 4, ["a"]], edges=[edges, []])

@@ -1,4 +1,4 @@
-"""Hierarchies, against Forest where the two are the same; `test_enumeration` has the rest."""
+"""Hierarchies compared with equivalent forests; for other cases see `test_enumeration`."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def test_impossible_examples_are_found(case, seed):
         possible = len(brute_force.hierarchy_labellings(batch, i, L, case.structure.forbidden)) > 0
         assert (found[i] < 0) == possible
         assert found[i] < 0 or begin <= found[i] < end
-    values, (node, _, _) = structure.logsum(case.w)  # nothing breaks where nothing is possible
+    values, (node, _, _) = structure.logsum(case.w)  # examples without a valid labelling raise no error here
     labels = structure.decode(case.w)
     assert_array_equal(np.isneginf(values), found >= 0)
     assert np.isfinite(node).all() and labels.min() >= 0 and labels.max() < L
 
 
 def star(n_children):
-    """A node with children, weights and labels drawn at random; more labels than a register has places."""
+    """Return a root with children, random weights and labels, and more labels than fit into a register."""
     from maxendnet.data.batch import encode
     from maxendnet.data.examples import Examples
 
@@ -89,7 +89,7 @@ def test_threads_give_the_same_bits():
 
 
 def test_a_long_row_of_children_is_a_chain():
-    """Given the label of the root, its children are a chain: the same as a forest of chains with these transitions."""
+    """Given the label of the root, its children form a chain, equal to a forest chain with these transitions."""
     structure, w = star(40)
     batch, segments = structure.batch, structure.layout.segments(w)
     L = structure.n_labels

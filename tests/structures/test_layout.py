@@ -8,7 +8,7 @@ from maxendnet.structures.weights.layout import SeenPairs
 
 @pytest.mark.parametrize(("n", "n_features"), [(300, 20), (20, 500), (0, 4)])
 def test_seen_pairs_are_the_distinct_ones_in_order(n, n_features):
-    """Many entries for few pairs, few entries for many, and none."""
+    """Tests many entries for few pairs, few entries for many pairs, and no entries."""
     rng = np.random.default_rng(n)
     features, labels = rng.integers(0, n_features, n), rng.integers(0, 3, n)
     found = SeenPairs.of(features, labels, n_features, 3)

@@ -1,4 +1,4 @@
-"""Settings of structures that need too much memory are refused at once; what examples cannot reach needs none."""
+"""Options that need too much memory raise an error early; unreachable states need no memory."""
 
 from __future__ import annotations
 

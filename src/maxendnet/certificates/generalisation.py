@@ -42,7 +42,7 @@ class Candidate(NamedTuple):
 
 
 def held_out_bound(estimator: Any, X: Any, y: Any = None, *, delta: float = 0.05) -> BoundReport:
-    """Compute an upper bound on the risk of ``estimator.predict`` from held-out examples.
+    """Bound the risk of ``estimator.predict``, using held-out examples.
 
     Parameters
     ----------

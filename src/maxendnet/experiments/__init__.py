@@ -1,4 +1,4 @@
-"""The experiments of the paper, one command each: ``maxendnet reproduce NAME``.
+"""The experiments of the paper. ``maxendnet reproduce NAME`` runs one of them.
 
 An `Experiment` (`experiments.engine.experiment`) consists of a list of cells, a function that computes a cell, and
 functions that turn results into a table, a figure and cards. `experiments.engine.cells` runs it.

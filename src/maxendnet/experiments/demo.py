@@ -20,8 +20,8 @@ from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.utils.atomic_write import write_whole
 from maxendnet.utils.progress import progress_bar
 
-# Constants from a coarse grid: on five seeds of the synthetic chains (one of them is shown), and for the letters on the
-# split that is shown. This is a demonstration, not a comparison of the models.
+# Constants were chosen from a coarse grid, on five seeds of the synthetic chains (including the one shown), and on the
+# split of the letters that is shown. So this is a demonstration, not a fair comparison of the models.
 SYNTHETIC: tuple[MarkovNetwork, ...] = (
     LapMEDN(C=5, lam=25_000),
     M3N(C=0.1),
@@ -54,7 +54,7 @@ class Row:
     gap: float
     converged: bool
     above: float
-    """Share of weights larger than `SMALL`."""
+    """Share of weights whose absolute value exceeds `SMALL`."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ def demo(
     n_jobs: int | None = None,
     echo: Callable[[str], object] = print,
 ) -> dict[str, list[Row]]:
-    """Fit the six models on two data sets; print tables, write a figure and the numbers.
+    """Fit the six models to two data sets, print tables, and write a figure and the numbers.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def _fit_all(
         model: Any = clone(system).set_params(tol=tol, n_jobs=n_jobs, random_state=0)
         began = time.perf_counter()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # marked in the table
+            warnings.simplefilter("ignore", ConvergenceWarning)  # such fits are marked in the table
             model.fit(*split.train)
         seconds = time.perf_counter() - began
         settings = ", ".join(f"{key}={value}" for key, value in system.get_params().items() if key in ("C", "lam"))

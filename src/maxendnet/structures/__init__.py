@@ -39,7 +39,7 @@ __all__ = [
 
 
 def as_structure(given: Any) -> Any:
-    """Return a structure unchanged, or the structure with this lower-case name and default options.
+    """Return a structure, or the default structure with this lower-case name.
 
     Parameters
     ----------

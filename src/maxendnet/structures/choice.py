@@ -16,7 +16,7 @@ from maxendnet.structures.weights.linear import LinearStructure
 
 @dataclass(eq=False, repr=False)
 class Choice(LinearStructure):
-    """Selection of at most one node per example: all other nodes have the label ``rest``.
+    """Selection of at most one node per example; the others have the label ``rest``.
 
     Nodes compete with each other and with selecting no node, as in multinomial choice models. Examples are the leaf of
     a web page that contains the price, the sentence of a text that answers a question, and the cause among several

@@ -1,4 +1,4 @@
-"""Claim: the error is bounded in probability by what the training examples show (Theorem 8)."""
+"""Claim: with high probability, the error is at most a bound computed from the training examples (Theorem 8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSTANTS = {"LapMEDN": {"lam": 36.0, "C": 2.4}, "M3N": {"C": 0.1}}
 SIZES: dict[str, Any] = {"full": (10, [100, 250, None], 1000), "quick": (1, [60], 100), "tiny": (1, [6], 10)}
 DELTA = 0.05
 THEOREM = "theorem 8"
-"""Bounds the 0/1 loss of whole words; the other bounds apply to the share of wrong letters."""
+"""Name of the bound on the 0/1 loss of whole words; the other bounds apply to the share of wrong letters."""
 
 
 def cells(scale: str) -> list[Settings]:

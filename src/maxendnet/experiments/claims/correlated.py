@@ -49,7 +49,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 class Folds(NamedTuple):
-    """A draw, its constants, and a model with training and test examples for each fold."""
+    """A data set, the chosen constants, and for each fold a model with its training and test examples."""
 
     draw: Chains
     constants: Constants
@@ -59,7 +59,7 @@ class Folds(NamedTuple):
 def one_part_folds(settings: Settings, seed: int, n_folds: int) -> Folds:
     """Return folds that train on one of K parts and test on the others.
 
-    Constants are chosen by 5-fold cross-validation on as many further chains as a part has.
+    Constants are chosen by 5-fold cross-validation on additional chains, as many as a part contains.
     """
     n, system = settings["samples"], settings["system"]
     drawn = chains(seed, settings["draw"], n + n // settings["K"], 30, correlated=True)

@@ -1,4 +1,4 @@
-"""Beyond the paper: Algorithm 1 after 2, 3 and all iterations, against the exact model it tends to."""
+"""Beyond the paper: Algorithm 1 after 2, 3 and all iterations, compared with the exact model that it approximates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maxendnet.experiments.engine.systems import measure
 from maxendnet.experiments.engine.table import select, values
 
 CONSTANTS = {"synthetic": {"lam": 36.0, "C": 1.0}, "OCR100": {"lam": 36.0, "C": 2.4}}
-# repeats, words of a fold, chains, tolerance, passes at most
+# repeats, words per fold, chains, tolerance, maximum number of passes
 SIZES: dict[str, Any] = {
     "full": (10, 100, 1000, 1e-4, 5000), "quick": (2, 20, 200, 1e-3, 500), "tiny": (1, 4, 50, 1e-2, 100),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Claim: on sparse synthetic chains LapMEDN beats M3N and keeps up with the L1 systems."""
+"""Claim: on sparse synthetic chains LapMEDN beats M3N and is comparable with the L1 systems."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cells(scale: str) -> list[Settings]:
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     examples = chains(seed, settings["draw"], settings["samples"], settings["relevant"]).examples
-    # the same random order for every size: small training sets are parts of large ones
+    # every size uses the same random order, so small training sets are subsets of large ones
     order = np.random.default_rng([seed, settings["draw"], 1]).permutation(len(examples))
     train, test = examples[np.sort(order[: settings["train"]])], examples[np.sort(order[settings["train"] :])]
     grid = thin_grid(GRIDS[settings["system"]], settings["candidates"])

@@ -25,7 +25,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """The boundary through (0, 1), in the first quadrant: the other three are its mirror images."""
+    """Compute the boundary through (0, 1) in the first quadrant; the other quadrants are mirror images."""
     penalty = Laplace(settings["lam"]).penalty
     level = penalty(np.array([1.0]))
     x = np.linspace(0, 1, settings["points"])

@@ -25,7 +25,7 @@ from maxendnet.experiments.engine.systems import (
 )
 from maxendnet.experiments.engine.table import distinct, select, values
 
-# LapMEDN tends to L1-M3N(c) along C = 2 sqrt(lam) c: the grid is laid out along such paths
+# LapMEDN tends to L1-M3N(c) along C = 2 sqrt(lam) c, so the grid follows such paths
 GRIDS: dict[str, list[Constants]] = {
     "LapMEDN": [{"lam": lam, "C": 2 * lam**0.5 * c} for c in (0.08, 0.2, 0.5) for lam in (144.0, 36.0, 9.0)],
     "M3N": grid_of("C", [0.03, 0.1, 0.3, 1.0]),
@@ -40,8 +40,8 @@ SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"folds": 1, "words": [4], "candidates": 1},
 }
 PARTS_USED = {"one": 5, "nine": 1}
-"""Parts of five that are held out in turn: with nine folds to train on, one part is as many words as a fold of the
-other reading has in all."""
+"""Number of the five parts that are held out in turn. With nine training folds one part is enough, because it is larger
+than the whole training fold of the other reading."""
 
 
 def cells(scale: str) -> list[Settings]:

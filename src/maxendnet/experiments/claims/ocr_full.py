@@ -1,4 +1,4 @@
-"""Beyond the paper: all 6,877 words, beside the errors that others have published."""
+"""Beyond the paper: all 6,877 words, compared with published errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "quick": {"folds": 1, "words": 30, "candidates": 1},
     "tiny": {"folds": 1, "words": 4, "candidates": 1},
 }
-# letter error %, training on one fold and on nine; linear models on the same pixels unless said otherwise
+# letter error in % for training on one fold and on nine; linear models on the same pixels unless stated otherwise
 PUBLISHED = {
     "linear CRF": (21.6, 14.2),
     "linear M3N": (21.1, 13.5),

@@ -1,4 +1,4 @@
-"""Beyond the paper: LapMEDN against its rivals on proteins, tweets, addresses and chorales."""
+"""Beyond the paper: LapMEDN compared with the other systems on proteins, tweets, addresses and chorales."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TITLES = {"usaddress": "US addresses", "bach_chorales": "Bach chorales", "cb513"
           "wnut17": "WNUT-17 entities"}  # fmt: skip
 LIMITS: dict[str, int | None] = {"full": None, "quick": 30, "tiny": 8}
 GROUPS = 20
-"""Number of groups of test examples; each group is a pair of the paired test."""
+"""Number of groups of test examples; each group is one pair in the paired test."""
 
 
 BY_NODE = ("L2-CRF", "CRF")
@@ -77,7 +77,7 @@ def cards(rows: list[Row]) -> list[Card]:
         )
 
         def errors(system: str, part: Any = part) -> np.ndarray:
-            # one number for each group of test examples, over folds
+            # one number per group of test examples, for all folds
             return np.array([e for r in select(part, system=system) for e in r["errors"]])
 
         rivals = [s for s in SYSTEMS[1:] if len(errors(s)) == len(errors("LapMEDN"))]

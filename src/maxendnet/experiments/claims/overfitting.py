@@ -1,4 +1,4 @@
-"""Claim: CRF and L1-CRF overfit along their training, L2-CRF does not."""
+"""Claim: CRF and L1-CRF overfit during training, L2-CRF does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """Repeat the same training with an increasing limit of passes."""
+    """Repeat the same fit with an increasing limit on the number of passes."""
     train, test = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
     numbers: Row = {"n_pass": [], "error": [], "training_error": [], "negative_log_likelihood": [], "change": []}
     lam = CONSTANTS[settings["system"]].get("lam", 0.0)
@@ -56,7 +56,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 
 def rows(settings: Settings, numbers: Row) -> list[Row]:
-    # largest change from each stop on, because a first step may be short
+    # largest change from each stop to the end, because a first step may be short
     numbers = numbers | {"change": np.maximum.accumulate(numbers["change"][::-1])[::-1].tolist()}
     fixed = {name: settings[name] for name in ("fold", "words", "reading", "system")}
     return [fixed | dict(zip(numbers, point)) for point in zip(*numbers.values())]

@@ -99,7 +99,7 @@ def draw(figure: Any, rows: list[Row]) -> None:
                 part = select(rows, reading=reading, system=system)
                 grid = sorted(distinct(part, "constant"))
                 groups = [np.array([100 * r["error"] for r in select(part, constant=c)]) for c in grid]
-                # as in the paper, the values of the grid at equal distances
+                # as in the paper, the values of the grid are drawn at equal distances
                 figures.curve(axis, range(len(grid)), groups, system, k, shift=0.08 * k)
                 axis.set_xticks(range(len(grid)), [f"{c:g}" for c in grid], rotation=45)
             axis.set_xlabel(name)

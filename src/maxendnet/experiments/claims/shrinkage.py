@@ -1,4 +1,4 @@
-"""Claim: under a Laplace prior small posterior means are shrunk towards zero, under a normal prior none is."""
+"""Claim: a Laplace prior shrinks small posterior means towards zero, while a normal prior does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxendnet.experiments.engine import figures
 from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.table import select
 
-# mean weight under the prior as a function of eta; the first three are the paper's
+# priors whose posterior mean is drawn as a function of eta; the first three are in the paper
 PRIORS: dict[str, tuple[str, dict[str, float]]] = {
     "normal": ("Gaussian", {}),
     "Laplace, lam 4": ("Laplace", {"lam": 4.0}),

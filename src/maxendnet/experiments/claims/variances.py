@@ -21,7 +21,7 @@ COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """Variances (LapMEDN, variational and exact) or squared weights (the others), averaged over folds."""
+    """Compute variances (LapMEDN, variational and exact) or squared weights (other systems), averaged over folds."""
     drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
     lap = settings["system"] == "LapMEDN"
     size, exact, gaps, converged = [], [], [], []
@@ -42,7 +42,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     numbers: Row = {
         "within_relevant": spread(average[groups >= 0], groups[groups >= 0]),
         "across_relevant": spread(average[groups >= 0], None),
-        # the irrelevant features in threes, which mean nothing: the effect must be absent here
+        # control: arbitrary groups of three irrelevant features, which must show no effect
         "within_irrelevant": spread(average[groups < 0][:69], np.arange(69) // 3),
         "across_irrelevant": spread(average[groups < 0][:69], None),
         "gap": max(gaps),
@@ -58,7 +58,8 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 
 def spread(size: np.ndarray, groups: np.ndarray | None) -> float:
-    """Mean distance of two features on a log scale: in the same group, or (None) any two."""
+    """Mean distance of two features on a log scale, within groups, or between any two features if ``groups`` is
+    None."""
     logs = np.log(size + 1e-9)
     apart = np.abs(logs[:, None] - logs[None, :])
     pairs = np.triu(np.ones_like(apart, dtype=bool), 1)
@@ -68,7 +69,7 @@ def spread(size: np.ndarray, groups: np.ndarray | None) -> float:
 
 
 def effect(rows: list[Row], system: str, where: str = "relevant") -> np.ndarray:
-    """How much closer features of a group are than any two, as a share: 0 is no group structure, 1 complete."""
+    """Group effect: 0 if features of a group are as far apart as any two features, 1 if they are equal."""
     system_rows = select(rows, system=system)
     return 1 - values(system_rows, f"within_{where}") / values(system_rows, f"across_{where}")
 

@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 MODEL_PERCENT = {"full": 10, "quick": 10, "tiny": 20}
 SET_PAGES = {"products": 40, "recipes": 20}
-"""Number of training pages, each from another site. A recipe has about fifty values, a product four."""
+"""Number of training pages, each from a different site. A recipe has about fifty values, a product four."""
 PAGE_MODELS = {model: (model, False) for model in MODELS} | {"siblings": ("hierarchical", True)}
 """Page models by name: the model of the library, and whether sibling blocks are scored together."""
 
@@ -43,13 +43,13 @@ def cells(scale: str) -> list[Settings]:
     others = [name for name in s["verticals"] if name not in FIRST]
 
     def part_settings(part: str, names: Sequence[str], draws: range, **more: Any) -> list[Settings]:
-        # grouped by vertical, whose pages are read and featurised only once
+        # grouped by vertical, so that its pages are read and featurised only once
         return [
             {"part": part, "set": "swde", "vertical": name, "sites": s["sites"], "draw": k} | more
             for name in names for k in draws
         ]  # fmt: skip
 
-    # ordered so that an interrupted run has results of every part, the most informative ones first
+    # ordered so that an interrupted run contains results of every part, the most informative ones first
     small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
     draws, early = range(s["draws"]), range(min(3, s["draws"]))

@@ -1,4 +1,4 @@
-"""Claim: LapMEDN and the L1 systems give irrelevant features next to no weight, the other CRFs do not."""
+"""Claim: LapMEDN and the L1 systems give irrelevant features almost no weight, the other CRFs do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cells(scale: str, systems: Sequence[str] = SYSTEMS) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    """Average over folds of the weight differences between the two labels, for the 100 features."""
+    """Compute the weight differences between the two labels for the 100 features, averaged over folds."""
     drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
     fits = [measure(*fold) for fold in folds]
     weights = [model.coef_[:, 1] - model.coef_[:, 0] for model, _, _ in folds]
@@ -58,7 +58,7 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _by_group(weights: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Sums over the nearly identical features of each group, which the data cannot distinguish."""
+    """Sum the weights of each group of nearly identical features, which the data cannot distinguish."""
     return np.array([weights[groups == g].sum() for g in np.unique(groups[groups >= 0])])
 
 

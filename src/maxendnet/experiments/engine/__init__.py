@@ -1,1 +1,1 @@
-"""What experiments share: cells, data, figures, reports."""
+"""Shared code of the experiments: cells, data, figures, reports."""

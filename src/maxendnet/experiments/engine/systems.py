@@ -39,7 +39,7 @@ def make(system: str, constants: Constants, **options: Any) -> MarkovNetwork:
 
 def measure(model: MarkovNetwork, train: Examples, test: Examples) -> Row:
     """Fit a model and return errors, gap, passes and time."""
-    began = time.process_time()  # of the processor: other work on the machine does not count
+    began = time.process_time()  # CPU time, which does not depend on the load of the machine
     model.fit(train)
     seconds = time.process_time() - began
     return {

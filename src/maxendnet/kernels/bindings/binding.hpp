@@ -21,7 +21,7 @@ using In = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Out = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
-// Data of an array. Never of a converted copy, which would be freed before the kernel reads it.
+// Returns the data of an array. A converted copy is rejected, because it would be freed before the kernel reads it.
 template <class T>
 const T* data_of(nb::handle value, const std::string& name) {
   In<T> array;

@@ -7,7 +7,7 @@
 namespace maxendnet {
 namespace {
 
-// Texts with the given offsets, which are checked.
+// Checks the offsets, and returns the texts.
 Texts texts_of(const nb::bytes& bytes, const In<int64_t>& offsets) {
   const int64_t* o = offsets.data();
   if (offsets.size() < 1 || o[0] != 0 || o[offsets.size() - 1] != int64_t(bytes.size()) ||

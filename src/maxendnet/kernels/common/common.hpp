@@ -1,7 +1,7 @@
 // Shared by all kernels: the view of a batch, operations on rows of lanes, and a vectorised exponential.
 //
-// Labels are the vector lanes. A row of weights or scores has `lanes` = n_labels rounded up to a multiple of 8, so that
-// one row is a whole number of AVX registers in either precision. Padding lanes hold weight 0 and score -inf.
+// Loops are vectorised over labels. A row of weights or scores has `lanes` entries: n_labels rounded up to a multiple of
+// 8, so that a row fills whole AVX registers in either precision. Padding lanes hold weight 0 and score -inf.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace maxendnet {
 template <class R>
 constexpr R minus_infinity = -std::numeric_limits<R>::infinity();
 
-// Allocator of memory that is aligned to cache lines: a vector load that crosses a cache line takes two loads.
+// Allocates memory aligned to cache lines, because a vector load that crosses a cache line takes two loads.
 template <class T>
 struct CacheLineAllocator {
   typedef T value_type;
@@ -44,7 +44,7 @@ inline int padded(int n_labels) { return (n_labels + 7) / 8 * 8; }
 struct Sizes {
   int64_t n_features;
   int n_labels, lanes, n_edge_types, n_edge_features, n_label_features;
-  int rest;  // for choices, the label of all nodes except the chosen one; else -1
+  int rest;  // for choices, the label of all nodes that are not selected; else -1
   // Pairs of a feature and a label that have a weight: for each feature a row of ascending labels. Null if all pairs have
   // one, in rows of `lanes`.
   const int64_t* row_offsets;
@@ -62,7 +62,7 @@ struct BatchView : Sizes {
   const int32_t* indices;
   const double* data;
   const int32_t* y;
-  const int32_t* row;  // row of a node in tables of costs, which have one row per label set
+  const int32_t* row;  // row of a node in cost tables, which have one row per label set
   const int64_t* offsets;
   const int32_t* order;   // parents before children
   const int32_t* parent;  // -1 for a root
@@ -80,7 +80,7 @@ struct BatchView : Sizes {
   int64_t edge_kind(int64_t t) const { return 2 * int64_t(edge_type[t]) + flipped[t]; }
 };
 
-// Weights in the layout of the search, in its precision R:
+// Weights in the layout that searches read, in their precision R:
 // [ node (n_features, lanes), or the pairs with weights | matrices (n_matrices, 2, n_labels, lanes) |
 //   label features (n_label_features) ]
 // The second axis of matrices is the orientation: 0 as in the public API (row: first node), 1 transposed.
@@ -105,7 +105,7 @@ struct GroupsView {
   const double* entry_values;      // (nnz)
 };
 
-// Calls f<R, W>(a0, ...) for groups of W = 32 lanes (four or eight registers), then for the remaining lanes.
+// Calls f<R, W>(a0, ...) for each group of W = 32 lanes (four or eight registers), then for the remaining lanes.
 #define FOR_LANES(f, R, lanes, ...)                                    \
   do {                                                                 \
     int a0_ = 0;                                                       \
@@ -165,7 +165,7 @@ INLINE R lane_max(const R* v, int lanes) {
   return lane_max(best);
 }
 
-// Bits of the lanes, at most 32, for which a test holds; `test(a)` is for the register that begins at lane a.
+// Bit mask of the lanes (at most 32) for which a test holds; `test(a)` tests the register that begins at lane a.
 INLINE Words<float> lane_bits(float) { return Words<float>{1, 2, 4, 8, 16, 32, 64, 128}; }
 INLINE Words<double> lane_bits(double) { return Words<double>{1, 2, 4, 8}; }
 template <class R, class Test>

@@ -1,5 +1,5 @@
-// Features f(x, y), clique by clique. Only this file defines the coordinates of a clique; features of a labelling,
-// differences of two labellings and expectations are loops over cliques.
+// Features f(x, y), computed clique by clique. Only this file defines the coordinates of a clique in a feature vector.
+// Features of a labelling, differences of two labellings and expectations are loops over cliques.
 #pragma once
 #include <algorithm>
 
@@ -32,7 +32,7 @@ INLINE int64_t node_place(const BatchView& b, const Layout& l, int64_t feature, 
   return place < last && *place == label ? place - b.row_labels : -1;
 }
 
-// add(coordinate, value, j) for the features of node t with labels[j], j < n.
+// Calls add(coordinate, value, j) for the features of node t with labels[j], j < n.
 template <class Label, class Add>
 INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const Label* labels, int n, Add add) {
   if (!b.row_offsets) {
@@ -48,7 +48,8 @@ INLINE void node_entries(const BatchView& b, const Layout& l, int64_t t, const L
       if (place >= 0) add(place, b.data[k], j);
     }
 }
-// add(first coordinate of a matrix, value) for the matrices of the edge above node t. A cell is an offset in a matrix.
+// Calls add(first coordinate of a matrix, value) for the matrices of the edge between node t and its parent. A cell is an
+// offset in a matrix.
 template <class Add>
 INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add add) {
   const int64_t size = b.n_labels * l.stride;
@@ -59,7 +60,7 @@ INLINE void edge_matrices(const BatchView& b, const Layout& l, int64_t t, Add ad
 INLINE int64_t edge_cell(const BatchView& b, int64_t stride, int64_t t, int64_t parent, int64_t child) {
   return b.edge_kind(t) & 1 ? child * stride + parent : parent * stride + child;
 }
-// Cell of two neighbours in the segment of siblings; the type is that of the edge of the right one.
+// Cell of two neighbouring siblings in the segment of siblings; the edge type is that of the right sibling.
 INLINE int64_t sibling_cell(const BatchView& b, int64_t right, int64_t parent, int64_t left_label, int64_t label) {
   return ((b.edge_type[right] * int64_t(b.n_labels) + parent) * b.n_labels + left_label) * b.n_labels + label;
 }
@@ -67,7 +68,7 @@ INLINE const double* label_feature_values(const BatchView& b, int64_t t, int64_t
   return b.label_features + (t * b.n_labels + label) * b.n_label_features;
 }
 
-// add(coordinate, value) for every feature of a clique
+// Calls add(coordinate, value) for every feature of a clique.
 template <class Add>
 INLINE void node_features(const BatchView& b, const Layout& l, int64_t t, int64_t label, Add add) {
   node_entries(b, l, t, &label, 1, [&](int64_t k, double x, int) INLINED { add(k, x); });
@@ -98,7 +99,7 @@ INLINE void node_expectation(const BatchView& b, const Layout& l, int64_t t, con
 
 // ---- labellings -----------------------------------------------------------------------------------------------------
 
-// add(coordinate, value) for the edges of a labelling of nodes [begin, end)
+// Calls add(coordinate, value) for the edges of a labelling of nodes [begin, end).
 template <class Label, class Add>
 INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* labels,
                            Add add) {
@@ -106,8 +107,8 @@ INLINE void labelled_edges(const BatchView& b, const Layout& l, int64_t begin, i
     if (b.parent[t] >= 0) edge_features(b, l, t, labels[b.parent[t] - begin], labels[t - begin], add);
 }
 
-// add(coordinate, value) for f(x, from) - f(x, to): of nodes; of edges and label features; of all. A coordinate may be
-// added several times.
+// Call add(coordinate, value) for f(x, from) - f(x, to): for nodes, for edges and label features, and for all of them. A
+// coordinate may be added several times.
 template <class Label, class Other, class Add>
 INLINE void node_differences(const BatchView& b, const Layout& l, int64_t begin, int64_t end, const Label* from,
                              const Other* to, Add add) {

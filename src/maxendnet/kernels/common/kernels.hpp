@@ -17,9 +17,9 @@ enum Mode { scaled = 0, logarithmic = 1, careful = 2 };
 // Called regularly by kernels in which one example may take seconds; it may throw to interrupt the kernel.
 using Pause = std::function<void()>;
 
-// A recursion is the view of a structure: its weights and its other arrays apart from the batch. Operations are
-// overloaded on it: here for forests, in automaton.hpp for chains with an automaton, in hierarchy.hpp for hierarchies.
-// `Real` is the precision of its weights and costs, `n_cliques` the number of tables of marginals besides those of nodes.
+// A recursion is a view of the arrays of a structure except the batch, such as its weights. Operations are overloaded on
+// the type of recursion: here for forests, in automaton.hpp for chains with an automaton, in hierarchy.hpp for hierarchies.
+// `Real` is the precision of weights and costs, `n_cliques` the number of tables of clique marginals besides those of nodes.
 template <class R>
 struct ForestView {
   using Real = R;
@@ -61,7 +61,7 @@ void hinge_oracle(const BatchView& b, const View& recursion, const typename View
 void max_marginals(const BatchView& b, const ForestView<double>& forest, int64_t first, int64_t last, double* out);
 void marginals(const BatchView& b, const ForestView<double>& forest, const double* cost, int64_t first, int64_t last,
                double* values, double* node_marginals, const Cliques<ForestView<double>>& cliques);
-// `uniforms` has a number in [0, 1) for every draw and node.
+// `uniforms` contains a random number in [0, 1) for every draw and node.
 void sample(const BatchView& b, const ForestView<double>& forest, const double* cost, const double* uniforms,
             int64_t n_draws, int64_t first, int64_t last, int32_t* labels);
 void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t first, int64_t last, double* values,
@@ -86,7 +86,7 @@ void log_oracle(const BatchView& b, const ForestView<R>& forest, const R* cost, 
                 int64_t last, double* values, double* costs, double* gradient);
 
 // block_frank_wolfe.cpp, for every recursion
-// updates `weights`, which are those of the recursion; returns the change of sum alpha l
+// Updates `weights`, which must be those of the recursion, and returns the change of sum alpha l.
 template <class View>
 double block_frank_wolfe(const BatchView& b, const View& recursion, const KernelPrior& prior, double C,
                          typename View::Real* weights, double* eta, const typename View::Real* cost,
@@ -95,7 +95,7 @@ double block_frank_wolfe(const BatchView& b, const View& recursion, const Kernel
 template <class View>
 void block_gaps(const BatchView& b, const View& recursion, const double* cost, double C, int64_t first, int64_t last,
                 const ActiveSets& sets, double* values, double* gaps);
-// does not read weights
+// This kernel does not read weights.
 template <class View>
 void active_features(const BatchView& b, const View& recursion, const ActiveSets& sets, int64_t first, int64_t last,
                      double* eta);

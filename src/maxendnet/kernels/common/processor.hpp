@@ -3,7 +3,8 @@
 
 namespace maxendnet {
 
-// Whether the processor has the instructions of x86-64-v3 that are used; not every compiler knows this name.
+// Whether the processor supports the instructions of x86-64-v3 that the kernels use. They are tested one by one, because
+// not every compiler knows the name x86-64-v3.
 inline bool has_avx2() {
 #if defined(__GNUC__) && defined(__x86_64__)
   __builtin_cpu_init();

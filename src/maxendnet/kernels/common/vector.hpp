@@ -11,7 +11,7 @@
 // Everything that a hot loop calls must be inlined, including lambdas (INLINED, after their parameters).
 #define INLINE static inline __attribute__((always_inline))
 #define INLINED __attribute__((always_inline))
-// Large functions that are called once per example or step: inlining them would only cost compile time.
+// For large functions that are called once per example or step, where inlining would only cost compile time.
 #define OUTLINE static __attribute__((noinline))
 #else
 #define INLINE static inline
@@ -83,7 +83,7 @@ INLINE Mask<T> each_test(F f) {
   return out;
 }
 
-// x op y, also with a number on either side; `each` computes the result
+// Defines x op y, also with a number on either side; `each` computes the result.
 #define MAXENDNET_OPERATOR(op, each, Result)                                      \
   template <class T>                                                              \
   INLINE Result<T> operator op(const Vec<T>& x, const Vec<T>& y) {                \

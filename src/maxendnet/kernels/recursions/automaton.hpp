@@ -1,8 +1,9 @@
 // Chains whose labellings are read by a finite automaton: recursions over its states from the last node to the first
 // (`..._back`), over a semiring, and then from the first node on (`best_walk`, `spread_forward`) for the results.
 //
-// Labels are the vector lanes. The arcs of all states of a group lead to the same states, so that the values behind them are
-// one row for the group. The few arcs of a state that lead elsewhere are loose arcs, processed one by one.
+// Loops are vectorised over labels. For most labels, all states of a group have the same next state, so that the values
+// behind these arcs form one row for the group. The few arcs of a state that lead elsewhere are called loose arcs, and are
+// processed one by one.
 #pragma once
 #include <algorithm>
 
@@ -15,17 +16,17 @@ struct AutomatonView {
   int64_t n_states, n_groups, n_loose, n_grams;
   int n_labels, lanes;
   int32_t start;
-  const int32_t* arcs;       // (n_states, n_labels), -1: no arc
+  const int32_t* arcs;       // (n_states, n_labels), -1 if there is no arc
   const uint8_t* accepting;  // (n_states)
   // n-grams that are fired by arc (s, a): row s * n_labels + a; by the end at s: row n_states * n_labels + s
   const int64_t* fired_offsets;
   const int32_t* fired;
   const int64_t* groups;         // (n_groups + 1)
-  const int32_t* targets;        // (n_groups, lanes), -1: no arc in the group
+  const int32_t* targets;        // (n_groups, lanes), -1 if there is no arc in the group
   const int64_t* loose_offsets;  // (n_states + 1) loose arcs of a state
   const int32_t* loose_labels;   // (n_loose)
   const int64_t* places;         // (n_states * n_labels) index of an arc in the scores, -1 if there is none
-  const int64_t* user_offsets;   // (n_grams + 1) rows of `fired` with an n-gram
+  const int64_t* user_offsets;   // (n_grams + 1) rows of `fired` that contain an n-gram
   const int32_t* users;
 
   // Scores of arcs: [ rows (n_states, lanes), -inf for missing and loose arcs | loose arcs | ends (n_states) ]
@@ -69,7 +70,8 @@ INLINE R score_of_row(const AutomatonView& m, const R* grams, int64_t row) {
 
 // ---- labellings ---------------------------------------------------------------------------------------------------------
 
-// visit(row of `fired`, index of its score, t) for every arc of a path and its end (t = n); false if there is no path
+// Calls visit(row of `fired`, index of its score, t) for every arc of a path and for its end (t = n). Returns false if there
+// is no path.
 template <class Label, class Visit>
 INLINE bool along(const AutomatonView& m, const Label* labels, int64_t n, Visit visit) {
   int32_t s = m.start;
@@ -85,7 +87,7 @@ INLINE bool along(const AutomatonView& m, const Label* labels, int64_t n, Visit 
   return true;
 }
 
-// add(number of an n-gram, value) for the n-grams that only one of two labellings fires at a node
+// Calls add(number of an n-gram, value) for the n-grams that only one of two labellings fires at a node.
 template <class Label, class Other, class Add>
 INLINE void gram_differences(const AutomatonView& m, const Label* from, const Other* to, int64_t n, Add add) {
   int32_t s = m.start, r = m.start;
@@ -106,7 +108,7 @@ INLINE void gram_differences(const AutomatonView& m, const Label* from, const Ot
   }
 }
 
-// f(x, from) - f(x, to) of an example, n-grams included
+// Adds f(x, from) - f(x, to) of an example, including n-grams.
 template <class Label, class Other, class Add>
 INLINE void path_differences(const BatchView& b, const AutomatonView& m, int64_t i, const Label* from, const Other* to,
                              Add add) {
@@ -163,7 +165,7 @@ INLINE double log_add(double x, double y) {
   return top > minus_infinity<double> ? top + std::log1p(std::exp(std::min(x, y) - top)) : top;
 }
 
-// A semiring has `zero`, `joined(node, behind)` for a label, `of_row` for the arcs of a state, and `with_loose`.
+// A semiring defines `zero`, `joined(node, behind)` for a label, `of_row` for the arcs of a state, and `with_loose`.
 template <class R>
 struct MaxOverPaths {
   static constexpr R zero = minus_infinity<R>;
@@ -220,8 +222,8 @@ INLINE void step_back(const AutomatonView& m, const R* scores, const R* node, co
     }
 }
 
-// Fills `behind` with best scores. If only differences matter (`Shifted`), large values are subtracted, or float32 would lose
-// digits in long chains.
+// Fills `behind` with best scores. If only differences matter (`Shifted`), large values are subtracted, because float32
+// would otherwise lose digits in long chains.
 template <bool Shifted, class R>
 INLINE void max_back(const AutomatonView& m, const R* scores, Paths<R>& p) {
   std::copy_n(scores + m.ends(), m.n_states, p.behind.data() + p.n * m.n_states);
@@ -236,7 +238,7 @@ INLINE void max_back(const AutomatonView& m, const R* scores, Paths<R>& p) {
   }
 }
 
-// The labelling with the largest score; after max_back.
+// Returns the labelling with the largest score. Call max_back first.
 template <class R>
 INLINE void best_walk(const AutomatonView& m, const R* scores, const Paths<R>& p, int32_t* labels) {
   int32_t s = m.start;
@@ -248,7 +250,7 @@ INLINE void best_walk(const AutomatonView& m, const R* scores, const Paths<R>& p
       const int64_t row = s * int64_t(m.n_labels) + a;
       if (m.arcs[row] < 0) continue;
       const R value = scores[m.places[row]] + node[a] + behind[m.arcs[row]];
-      if (best < 0 || value > top) best = a, top = value;  // with NaN, the first arc
+      if (best < 0 || value > top) best = a, top = value;  // for NaN scores, choose the first arc
     }
     labels[t] = std::max(best, 0);
     if (best >= 0) s = next_state(m, s, best);
@@ -268,11 +270,11 @@ INLINE double path_score(const AutomatonView& m, const R* scores, const Paths<R>
 
 // ---- sums -----------------------------------------------------------------------------------------------------------------
 
-// Sums in double precision. Scaled probabilities are used if none comes near underflow: each factor of a product is 0 or at
-// least 1e-100. Otherwise an example is summed with logarithms. (Because of rules, a path with a low score at one node may be
-// the only one that can be completed; so the terms that underflow may be all of the sum.)
+// Sums in double precision. Scaled probabilities are used if each factor of a product is 0 or at least 1e-100, so that none
+// comes near underflow. Otherwise the example is summed in log space. (Because of rules, a path with a low score at one node
+// may be the only one that can be completed, so the whole sum may consist of terms that would underflow.)
 constexpr double least_factor = 1e-100, most_spread = 230;  // log(1e100)
-constexpr double least_share = 1e-18;                       // of a state: smaller than the rounding errors of the sums
+constexpr double least_share = 1e-18;                       // states with smaller shares are below the rounding errors
 
 struct PathSums {
   Paths<double> paths;
@@ -407,7 +409,7 @@ INLINE void spread_state(const AutomatonView& m, const PathSums& s, int64_t t, i
     std::fill(shares, shares + m.lanes + n_loose, 0.0);
     return;
   }
-  // divided by their sum, since next to a large score its logarithm would be rounded away
+  // divided by their sum, because its logarithm would be lost when added to a large score
   V<double> sum = {};
   for (int a = 0; a < m.lanes; a += width<double>) {
     const V<double> x = exp_negative(load(scores + a) + load(row + a) - top);
@@ -478,7 +480,7 @@ INLINE void spread_forward(const AutomatonView& m, PathSums& s, OnState on_state
     if (p.reached[k] > 0) on_end(k, p.reached[k]);
 }
 
-// counts += weight * p for the arcs of a state, in the layout of scores
+// Computes counts += weight * p for the arcs of a state, in the layout of scores.
 INLINE void count_arcs(const AutomatonView& m, int64_t state, const double* p, double weight, double* counts) {
   double* row = counts + state * m.lanes;
   with_lanes(m.lanes, [&](auto lanes) INLINED {
@@ -489,7 +491,7 @@ INLINE void count_arcs(const AutomatonView& m, int64_t state, const double* p, d
     counts[m.loose() + k] += weight * p[m.lanes + k - m.loose_offsets[state]];
 }
 
-// grams += counts of n-grams, given counts of arcs and ends
+// Computes grams += counts of n-grams, from counts of arcs and ends.
 INLINE void fire_counts(const AutomatonView& m, const double* counts, double* grams) {
   for (int64_t row = 0; row < m.n_arcs() + m.n_states; row++) {
     const int64_t place = score_place(m, row);
@@ -510,7 +512,8 @@ void sample(const BatchView& b, const PathsView<double>& paths, const double* co
 // the gradient has the layout [ node | label features | n-grams ]
 void log_oracle(const BatchView& b, const PathsView<double>& paths, const double* cost, const double* counted,
                 int64_t first, int64_t last, double* values, double* costs, double* gradient);
-// For every example the first node that no path reaches, the last node if no path can end there, or -1. Weights are not read.
+// Finds the first node of every example that no path reaches, or the last node if no path can end there; -1 if there is a
+// path. Weights are not read.
 void find_impossible(const BatchView& b, const PathsView<double>& paths, int64_t first, int64_t last, int64_t* nodes);
 
 }  // namespace maxendnet

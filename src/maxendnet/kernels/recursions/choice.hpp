@@ -1,5 +1,5 @@
-// Choices: at most one node of an example has a label other than the rest label. Python computes maxima and sums from
-// node scores; the expensive steps are here.
+// Choices: at most one node of an example is selected; all others have the rest label. The expensive steps are here; Python
+// computes maxima and sums from the node scores.
 #pragma once
 #include "common/kernels.hpp"
 

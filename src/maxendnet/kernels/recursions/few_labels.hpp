@@ -21,12 +21,12 @@ struct FewLabels {
   std::vector<double> top;    // (n) best score of the node's tree, by position
 };
 
-// Labellings further than this below the best one have a total share of at most exp(-40).
+// Labellings whose scores are further than this below the best one have a total probability of at most exp(-40).
 inline double relevant_range(int64_t n_nodes, int n_labels) {
   return 40 + double(n_nodes) * std::log(double(n_labels));
 }
 
-// Above it, scores are rounded by more than 1e-4.
+// Larger scores are rounded by more than 1e-4.
 constexpr double exact_up_to = 1e12;
 
 template <class R>
@@ -158,7 +158,7 @@ INLINE void spread_few(const BatchView& b, int64_t begin, int64_t end, const Few
       out[(b.order[begin + k] - begin) * b.lanes + f.labels[j]] = R(f.factor[j]);
 }
 
-// on_pair(t, label of the parent, label of the child, marginal) for all edges
+// Calls on_pair(t, label of the parent, label of the child, marginal) for all edges.
 template <class OnPair>
 INLINE void each_pair(const BatchView& b, int64_t begin, int64_t end, const FewLabels& f, OnPair on_pair) {
   for (int64_t k = 0; k < end - begin; k++) {

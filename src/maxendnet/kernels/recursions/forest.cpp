@@ -102,8 +102,8 @@ void sample(const BatchView& b, const ForestView<double>& forest, const double* 
 
 namespace {
 
-// One of the k best labellings of a subtree, given the label of its root: which one of the node's earlier children it
-// extends, and the label and the labelling of the child that was joined last.
+// A "way": one of the k best labellings of a subtree, given the label of its root. It refers to the way of the previously
+// joined children that it extends, and to the label and the way of the child that was joined last.
 struct Way {
   double score;
   int32_t earlier, child_label, child_way;
@@ -111,8 +111,8 @@ struct Way {
 
 }  // namespace
 
-// The k best labellings: every node has the k best ways for each label; a child is joined to its parent by the k best
-// sums of two sorted lists. O(n_nodes * n_labels^2 * k log k).
+// Computes the k best labellings. Every node stores the k best ways for each label; a child is joined to its parent by
+// the k best sums of two sorted lists. The time is O(n_nodes * n_labels^2 * k log k).
 void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t first, int64_t last, double* values,
          int32_t* labels, const Pause& pause) {
   Workspace<double> work;
@@ -121,7 +121,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
   // by node and label: ways of the node so far; and, except for roots, ways of its parent after the node was joined
   std::vector<std::vector<std::vector<Way>>> current, joined;
   std::vector<int64_t> roots;
-  // about ten milliseconds between pauses; the constant includes the logarithm for sorting
+  // pause about every ten milliseconds; the constant includes the logarithm for sorting
   const int64_t nodes_between_pauses = std::max<int64_t>(1, int64_t(2e5 / (double(n) * n * k)));
   auto better = [](const Way& u, const Way& v) { return u.score > v.score; };
   // the k best sums of elements of two sorted lists; only pairs with (i + 1)(j + 1) <= k can be among them
@@ -171,7 +171,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
       }
       joined[local] = above;
     }
-    // join the trees of the forest in the same way; `combined[r]` has the k best labellings of trees 0 to r
+    // join the trees of the forest in the same way; `combined[r]` contains the k best labellings of trees 0 to r
     std::vector<std::vector<Way>> combined;
     for (size_t r = 0; r < roots.size(); r++) {
       std::vector<Way> tree;
@@ -204,7 +204,7 @@ void top(const BatchView& b, const ForestView<double>& forest, int k, int64_t fi
         way[roots[r]] = chosen.child_way;
         entry = chosen.earlier;
       }
-      // children were joined in descending slots; the way of the parent is unwound from the child joined last
+      // children were joined in descending order of slots; follow the way of the parent back from the child joined last
       for (int64_t slot = begin; slot < end; slot++) {
         const int64_t t = b.order[slot], p = b.parent[t], local = t - begin;
         if (p < 0) continue;

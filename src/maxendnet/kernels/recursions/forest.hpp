@@ -2,7 +2,7 @@
 // without children. The pass from leaves to roots (`up`) sends messages over a semiring: max-plus is here, sums are in
 // sum_product.hpp. The pass from roots to leaves finds labels (`label_down`) or marginals.
 //
-// There are no back-pointers: on the way down the best child label is recomputed from one row, which is cheaper.
+// No back-pointers are stored: on the way down the best child label is recomputed from one row, which is cheaper.
 #pragma once
 #include <algorithm>
 
@@ -59,7 +59,7 @@ INLINE void score_lanes(int a0, bool ones, const BatchView& b, const Weights<R>&
   for (int a = 0; a < W / n; a++) store(out + a0 + a * n, sum[a]);
 }
 
-// The same if only some pairs have weights.
+// The same for layouts in which only seen pairs have weights.
 template <class R>
 INLINE void score_seen(const BatchView& b, const Weights<R>& w, int64_t t, R* out) {
   std::fill(out, out + b.lanes, R(0));
@@ -164,8 +164,8 @@ INLINE BatchView in_pairs(BatchView b, int64_t first, int64_t last, std::vector<
 
 // ---- recursions -----------------------------------------------------------------------------------------------------
 
-// Replaces node scores by beliefs: the score of a node joined with its subtree. The semiring has `root(t, belief)` and
-// `join(t, local, belief, above)`, which sends the message of node t to the belief of its parent.
+// Replaces node scores by beliefs: the score of a node combined with its subtree. The semiring defines `root(t, belief)`
+// and `join(t, local, belief, above)`, which adds the message of node t to the belief of its parent.
 template <class R, class Semiring>
 INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semiring& s) {
   for (int64_t k = end - 1; k >= begin; k--) {
@@ -176,8 +176,8 @@ INLINE void up(const BatchView& b, int64_t begin, int64_t end, R* beliefs, Semir
   }
 }
 
-// Labels from the roots down: `pick(t, row)` chooses a label, where `row` is the row of the parent's label in the matrix of
-// the edge, or `root`.
+// Chooses labels from the roots down: `pick(t, row)` chooses a label, where `row` is the row of the parent's label in the
+// matrix of the edge, or `root`.
 template <class R, class Pick>
 INLINE void label_down(const BatchView& b, const R* shared, const R* per_edge, const R* root, int64_t begin,
                        int64_t end, int32_t* labels, Pick pick) {
@@ -220,7 +220,7 @@ INLINE int32_t first_lane(int lanes, R top, Value value) {
   return 0;
 }
 
-// Max-plus semiring. Unless messages are kept, they share one row.
+// Max-plus semiring. If messages are not kept, they share one row.
 template <class R, bool KeepMessages>
 struct MaxPlus {
   const BatchView& b;
@@ -232,7 +232,7 @@ struct MaxPlus {
     R* message = messages + (KeepMessages ? local * b.lanes : 0);
     const R* matrix = edge_matrix(b, shared, per_edge, t, local).by_child;
     FOR_LANES(max_lanes, R, b.lanes, matrix, belief, b.n_labels, b.lanes, message);
-    // unless messages are kept, only differences matter: subtract large values, or float32 loses digits in long chains
+    // if messages are not kept, only differences matter: subtract large values, so that float32 keeps its digits
     if (!KeepMessages && std::fabs(message[0]) > 512) {
       const R top = lane_max(message, b.lanes);
       for (int a = 0; a < b.lanes && std::isfinite(top); a++) message[a] -= top;
@@ -241,7 +241,7 @@ struct MaxPlus {
   }
 };
 
-// The largest u + v. Beyond lane n, u may have any value except NaN, and v is -inf.
+// Returns the largest u + v. Beyond lane n, u may have any value except NaN, and v is -inf.
 template <class R>
 INLINE R row_max(const R* u, const R* v, int n) {
   V<R> top = load(u) + load(v);
@@ -255,7 +255,7 @@ INLINE int32_t best_label(const R* u, const R* v, int lanes) {
   return first_lane<R>(lanes, row_max(u, v, lanes), [&](int a) INLINED { return load(u + a) + load(v + a); });
 }
 
-// The labelling with the largest score, after `prepare`.
+// Returns the labelling with the largest score. Call `prepare` first.
 template <class R>
 INLINE void best_labelling(const BatchView& b, const Weights<R>& w, int64_t begin, int64_t end, Workspace<R>& work,
                            int32_t* labels) {

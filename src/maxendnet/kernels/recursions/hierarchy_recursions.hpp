@@ -219,7 +219,8 @@ INLINE int place_of_largest(const double* x, int n) {
   return best;
 }
 
-// Labels from the roots down: `pick(t, x, n)` chooses an index in a row of scores. Arbitrary if no labelling is possible.
+// Chooses labels from the roots down: `pick(t, x, n)` chooses an index in a row of scores. The labels are arbitrary if no
+// labelling is possible.
 template <class Semiring, class Pick>
 INLINE void label_down(const BatchView& b, const HierarchyView& m, Example& e, int32_t* labels, Pick pick) {
   for (int64_t slot = 0; slot < e.size; slot++) {
@@ -296,7 +297,7 @@ INLINE void sum_down(const BatchView& b, const HierarchyView& m, Example& e, OnE
         for (int i = 0; i < n_left; i++)
           for (int j = 0; j < n; j++) {
             const int64_t cell = sibling_cell(b, e.begin + c, parent, left_label[i], label[j]);
-            // without a table, one exponential: a product of exponentials could underflow
+            // without a table use a single exponential, because a product of exponentials could underflow
             const double joint = m.table ? factor * e.terms[i] * m.table[cell] * e.scratch[j]
                                          : result[a] * std::exp(before[i] + m.siblings[cell] + x[j] - total);
             if (joint > 0) on_siblings(e.begin + c, cell, joint);

@@ -9,7 +9,7 @@
 namespace maxendnet {
 namespace {
 
-// gradient row += sum over the nodes that have the feature of value * residual
+// Computes gradient row += sum of value * residual over the nodes that have the feature.
 template <class R, int W>
 INLINE void gather_lanes(int a0, bool ones, const GroupsView& groups, int64_t distinct, const R* residuals, int lanes,
                          double* out) {

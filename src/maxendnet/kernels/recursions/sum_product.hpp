@@ -39,7 +39,7 @@ template <class R>
 INLINE void centre(const R* matrix, int n_labels, int lanes, R* out, R* row, R* column) {
   std::fill(row, row + lanes, R(0));
   std::fill(column, column + lanes, R(0));
-  const auto middle = [n_labels](auto entry) INLINED {  // mid-range of the finite entries; 0 without any
+  const auto middle = [n_labels](auto entry) INLINED {  // mid-range of the finite entries, 0 if there are none
     R low = std::numeric_limits<R>::infinity(), high = -low;
     for (int k = 0; k < n_labels; k++) {
       const R x = entry(k);
@@ -136,7 +136,7 @@ struct LogSum {
 };
 
 // Conditional distribution of a node given the label of its parent (or of a root), from log beliefs. Normalised by
-// division, since next to a large score the logarithm of the sum would be rounded away.
+// division, because the logarithm of the sum would be lost when added to a large score.
 template <class R>
 INLINE void conditional(const R* row, const R* belief, int n, double* out) {
   const R top = row_max(row, belief, n);

@@ -1,4 +1,4 @@
-// Dual variables of a hinge problem: for each example, the labellings with dual weight.
+// Dual variables of a hinge problem: for each example, the labellings with positive dual weight.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ struct Block {
 
   const uint16_t* labelling(size_t j) const { return labels.data() + j * n; }
 
-  // index of a labelling, which is added without weight if it is new
+  // Returns the index of a labelling. A new labelling is added with weight 0.
   size_t find_or_add(const uint16_t* candidate, double price) {
     for (size_t j = 0; j < alpha.size(); j++)
       if (std::equal(candidate, candidate + n, labelling(j))) return j;
@@ -39,7 +39,7 @@ struct Block {
 struct ActiveSets {
   std::vector<Block> blocks;
 
-  // puts all weight on the true labellings
+  // Puts all dual weight on the true labellings.
   ActiveSets(int64_t n_examples, const int64_t* offsets, const int32_t* y, const double* sample_weight, double C)
       : blocks(n_examples) {
     for (int64_t i = 0; i < n_examples; i++) {

@@ -70,8 +70,8 @@ OUTLINE size_t score_active(Search<View>& s, int64_t i, const Block& block, std:
   return worst;
 }
 
-// Moves dual weight from one active labelling to another, by the best step. Returns the moved weight, 0 without an
-// improvement.
+// Moves dual weight from one active labelling to another, by the best step. Returns the moved weight, or 0 if no step
+// improves the dual.
 template <class View>
 INLINE double step(Search<View>& s, int64_t i, const KernelPrior& prior, size_t from, size_t to,
                    typename View::Real* weights, double* eta, Block& block, Direction& v) {
@@ -84,7 +84,7 @@ INLINE double step(Search<View>& s, int64_t i, const KernelPrior& prior, size_t 
     block.alpha[to] += gamma;
     block.alpha[from] = gamma < limit ? limit - gamma : 0;
   }
-  // the larger index first, so that the other one stays valid
+  // drop the larger index first, so that the other index stays valid
   block.drop_if_empty(std::max(from, to));
   block.drop_if_empty(std::min(from, to));
   return gamma;

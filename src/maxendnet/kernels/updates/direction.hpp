@@ -137,7 +137,7 @@ OUTLINE double line_search_with(Prior prior, const Direction& v, double gain, do
     else if (!(next > low && next < high)) next = 0.5 * (low + high);
     gamma = next;
   }
-  return low;  // the largest step that is known to be inside the domain and to increase the dual
+  return low;  // the largest step known to be inside the domain and to increase the dual
 }
 
 // Over-relaxation: 1.5 times the best step. Other blocks tend to move in the same direction, so that it takes about a fifth

@@ -16,7 +16,8 @@ namespace {
 constexpr int most_trials = 6, most_first_trials = 20;
 constexpr double least_step = 1e-3;
 
-// f(first coordinate, labels, number of labels, value) for every feature of node t; null labels are 0, 1, ...
+// Calls f(first coordinate, labels, number of labels, value) for every feature of node t. If labels is null, they are
+// 0, 1, ...
 template <class F>
 INLINE void each_feature(const BatchView& b, int64_t t, F f) {
   for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
@@ -124,7 +125,7 @@ void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_
   }
 }
 
-// scratch += change of the expected node features
+// Adds the change of the expected node features to `scratch`.
 template <class R>
 INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) {
   each_feature(b, t, [&](int64_t place, const int32_t* labels, int64_t n, double value) INLINED {

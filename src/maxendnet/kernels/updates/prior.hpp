@@ -1,5 +1,5 @@
 // Priors of the compiled solvers: mean phi' and variance phi'' of a weight, given eta and the index of the weight. `room` is
-// positive inside the domain of phi and nowhere else. Each struct implements a class of maxendnet/priors; tests compare them.
+// positive exactly inside the domain of phi. Each struct implements a class of maxendnet/priors; tests compare them.
 // To add a prior, write a struct and add it to the list `KernelPrior` at the end.
 #pragma once
 #include <stdexcept>
@@ -173,7 +173,7 @@ struct UniformPrior : AnyPrior {
 using KernelPrior = std::variant<DiagonalGaussianPrior, GaussianPrior, NormalGammaPrior, NormalInverseGaussianPrior,
                                  SpikeSlabPrior, ExponentialPrior, UniformPrior, ProximalL1>;
 
-// The first prior of the list with the name that accepts the arguments.
+// Returns the first prior of the list that has this name and accepts the arguments.
 template <size_t k = 0>
 KernelPrior find_prior(const std::string& name, const PriorArgs& p) {
   if constexpr (k == std::variant_size_v<KernelPrior>) {
