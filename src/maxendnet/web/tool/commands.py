@@ -48,6 +48,8 @@ class Errors(click.Command):
 
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:  # click ends quietly, for example with `| head`
+            raise
         except OSError as error:
             raise click.ClickException(
                 f"{error.filename}: {error.strerror}." if error.filename else str(error)
@@ -83,9 +85,7 @@ def note(problems: Sequence[str], max_shown: int = 10) -> None:
 @web.command(cls=Errors)
 @click.argument("project", type=FOLDER)
 @click.option("--fields", required=True, help="Comma-separated names of the fields.")
-@click.option("--alias", multiple=True, metavar="FIELD=NAME,...",
-              help="Other names of a field, stored in project.json. Training does not use them.")  # fmt: skip
-def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
+def init(project: Path, fields: str) -> None:
     """Create a project folder.
 
     It contains pages/, labels.jsonl and project.json.
@@ -99,16 +99,10 @@ def init(project: Path, fields: str, alias: tuple[str, ...]) -> None:
     names = [check_field(name, "--fields") for name in split_names(fields)]
     if not names or len(set(names)) < len(names):
         raise click.BadParameter("give each field exactly once, for example name,price", param_hint="--fields")
-    aliases = {}
-    for item in alias:
-        name, equals, others = item.partition("=")
-        if not equals or name not in names:
-            raise click.BadParameter(f"{item!r} is not FIELD=NAME,... with one of the fields", param_hint="--alias")
-        aliases[name] = split_names(others)
     if (project / "project.json").exists():
         raise click.ClickException(f"{project} is already a project; choose another folder, or edit its project.json.")
     (project / "pages").mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"fields": names, "aliases": aliases}, indent=2) + "\n"
+    text = json.dumps({"fields": names}, indent=2) + "\n"
     write_whole(project / "project.json", lambda file: file.write(text.encode()))
     if not (project / "labels.jsonl").exists():
         write_whole(project / "labels.jsonl", lambda file: None)

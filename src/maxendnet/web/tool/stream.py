@@ -154,6 +154,7 @@ def extract_stream(
         total = NOTHING
         for text, batch in progress(_results(model, extractor, file_batches, options, jobs), "batches"):
             out.write(text)
+            out.flush()
             total = _add(total, batch)
         return total
     progress_file = out.with_name(out.name + ".progress")
