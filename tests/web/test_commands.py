@@ -221,7 +221,7 @@ def test_label_stops_on_ctrl_c(shop, tmp_path):
 
 def test_label_reports_missing_input(shop, tmp_path):
     folder, _ = shop
-    assert "no fields are given" in run("label", tmp_path / "mine", folder / "pages", code=1)
+    assert "there are no fields" in run("label", tmp_path / "mine", folder / "pages", code=1)
     assert "has no page" in run("label", tmp_path / "mine", tmp_path, "--fields", "a", code=1)
     assert "is not a valid field name" in run("label", tmp_path / "a", folder / "pages", "--fields", "none", code=1)
     (tmp_path / "bad.medn").write_text("hello")

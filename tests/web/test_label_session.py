@@ -221,7 +221,7 @@ def test_several_records(tmp_path):
 def test_prepare_reports_missing_input(tmp_path):
     pages = tmp_path / "pages"
     pages.mkdir()
-    with pytest.raises(LabelError, match="no fields are given"):
+    with pytest.raises(LabelError, match="there are no fields"):
         prepare(tmp_path / "shop", pages)
     with pytest.raises(PageError, match="has no page"):
         prepare(tmp_path / "shop", pages, fields=["a"])
@@ -229,7 +229,7 @@ def test_prepare_reports_missing_input(tmp_path):
         prepare(tmp_path / "no" / "shop", pages, fields=["a"])
     (tmp_path / "secret.html").write_text("<p>secret")
     (pages / "out.html").symlink_to(tmp_path / "secret.html")
-    with pytest.raises(PageError, match="links to files outside of"):
+    with pytest.raises(PageError, match="links to files outside"):
         prepare(tmp_path / "shop", pages, fields=["a"])
     (pages / "a.html").write_text("<p>x")
     session, notes = prepare(tmp_path / "shop", pages, fields=["a"])

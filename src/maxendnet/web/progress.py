@@ -1,4 +1,4 @@
-"""Progress of long loops, reported by the caller."""
+"""Progress functions, with which callers report the progress of long loops."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
-"""Wraps the items of a loop, given a word for it."""
+"""Wraps the items of a loop; the second argument is a description."""
 
 
 def quiet(items: Iterable[Any], _: str) -> Iterable[Any]:

@@ -1,7 +1,7 @@
-"""Groups of leaf features; each is a function from a `View` to the feature names of every leaf.
+"""Groups of leaf features. Each group is a function that maps a `View` to the feature names of every leaf.
 
-All features are binary. ``KNOWN_SITES`` are the groups for pages of labelled sites, ``NEW_SITES`` those for other
-sites: they leave out neighbours and exact positions, which are specific to a site.
+All features are binary. ``KNOWN_SITES`` lists the groups for pages of labelled sites, ``NEW_SITES`` the groups for
+unlabelled sites, without neighbours and exact positions because these are site-specific.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Features of the place of a leaf: tags, classes, position, and its layout in a browser."""
+"""Features of the place of a leaf: tags, classes, position, and layout in a browser."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from math import log2
 
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, log2_bin
 
-MAX_CLASS_CHARS = 800  # of a list of classes
-MAX_LEVELS = 3  # ancestors whose classes have features by level
+MAX_CLASS_CHARS = 800  # maximum length of a class attribute
+MAX_LEVELS = 3  # number of ancestors with class features that include the level
 CONTAINERS = (
     "h1", "h2", "h3", "h4", "h5", "a", "table", "th", "td", "ul", "dl", "dt", "dd", "form", "b", "strong", "select",
 )  # fmt: skip
 PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-# generated names: digits among letters, or many letters without a vowel
+# generated names contain digits among letters, or many letters without a vowel
 HASHED = re.compile(
     r"(?=.*\d)(?=.*[a-z])(?=.{5,}$)\w*[a-z]+\d+[a-z]+\w*$|^[bcdfghjklmnpqrstvwxz]{6,}$|^[0-9a-f]{8,}$", re.I
 )
 
 
 def tag_names(view: View) -> Names:
-    """Return suffixes of the tag path, tags by level, and containers of every leaf."""
+    """Return features of the tags of every leaf: suffixes of its tag path, tags by level, and containers."""
     tags = view.page.tags
     return [_paths(tuple(tags[t] for t in view.ancestors(k))) for k in range(len(view))]
 
@@ -34,7 +34,7 @@ def _paths(above: tuple[str, ...]) -> list[str]:
 
 
 def class_names(view: View) -> Names:
-    """Return classes, ids and item properties of the nearest elements, and the words in them.
+    """Return the classes, ids and ``itemprop`` names of the nearest elements of every leaf, and the words in them.
 
     Generated names are dropped.
     """
@@ -66,12 +66,12 @@ def _class_names(above: tuple[tuple[str, ...], ...]) -> list[str]:
 
 
 def _raw_names(attributes: dict[str, str]) -> tuple[str, ...]:
-    # truncated, since they are keys of a cache
+    # truncate them, because they are keys of a cache
     return tuple([attributes.get(source, "")[:MAX_CLASS_CHARS] for source in ("class", "id", "itemprop")])
 
 
 def class_tokens(attributes: dict[str, str]) -> list[str]:
-    """Return the class, id and item property names of an element and the words in them, in lower case.
+    """Return the class, id and ``itemprop`` names of an element and the words in them, in lower case.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def _siblings(level: int, rank: int, count: int) -> list[str]:
 
 
 def layout(view: View) -> Names:
-    """Return box, font and colours of every leaf; no features for a page without layout."""
+    """Return features of the box, font and colours of every leaf; no features if the page has no layout."""
     boxes = view.page.layout
     if boxes is None:
         return [[] for _ in range(len(view))]

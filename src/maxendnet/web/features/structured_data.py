@@ -1,4 +1,4 @@
-"""Features from structured data: the names of values, and of the values that a text shows."""
+"""Features from structured data: the property names of values, and of values that a text displays."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from maxendnet.web.fields.types import is_number, number_of
 from maxendnet.web.pages.structured_data import Value, names_above
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold
 
-MAX_VALUES = 200  # of a page, compared with its texts
-MIN_PART_CHARS = 4  # of a value that is searched within texts
+MAX_VALUES = 200  # maximum number of values compared with the texts of a page
+MIN_PART_CHARS = 4  # minimum length of a value that is searched for within texts
 MAX_VALUE_CHARS = 200
 MAX_NAME_CHARS = 60
 
 
 def structured_data_names(view: View) -> Names:
-    """Return the names of the value of every leaf in JSON-LD, microdata and ``meta`` elements.
+    """Return the property names of every leaf in JSON-LD, microdata and ``meta`` elements.
 
-    Names mean the same on all sites: ``is=price`` is a feature of a text in an element with ``itemprop="price"``, of a
-    text that equals a price of JSON-LD, and of that price itself.
+    These features have the same meaning on all sites: ``is=price`` is a feature of a text in an element with
+    ``itemprop="price"``, of a text that equals a ``price`` in JSON-LD, and of that JSON-LD value itself.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def _value_names(
     folded: str, text: str, by_text: dict[str, list[Value]], by_number: dict[float, list[Value]],
     parts: list[tuple[str, Value]],
 ) -> list[str]:  # fmt: skip
-    """Return the names of the values that a text equals, equals as a number, or contains."""
+    """Return features for the values that a text equals, equals as a number, or contains."""
     names: list[str] = []
     for value in by_text.get(folded, ()):
         names += [f"is={value.name}", f"path={value.path}"]
@@ -80,6 +80,6 @@ def _value_names(
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _number(text: str) -> float | None:
-    """Return the number in a short text, such as a price; None if it has more letters than digits."""
+    """Return the number in a short text, such as a price, or None if the text has more letters than digits."""
     digits = sum(map(str.isdigit, text))
     return number_of(text) if digits and 2 * digits >= sum(map(str.isalnum, text)) else None

@@ -10,7 +10,7 @@ from itertools import pairwise
 from maxendnet.web.fields.patterns import PATTERNS
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, fold, log2_bin
 
-STEM_CHARS = 5  # words of one root share a prefix of this length
+STEM_CHARS = 5  # length of the prefix that serves as the stem of a word
 WORD = re.compile(r"[^\W\d_]+|\d+|[$€£%#@]")
 DIGIT = re.compile(r"\d")
 SHAPES = ((re.compile(r"[A-Z]"), "A"), (re.compile(r"[a-z]"), "a"), (DIGIT, "0"))
@@ -18,7 +18,7 @@ RUN = re.compile(r"(.)\1+")
 
 
 def text_shape(view: View) -> Names:
-    """Return length, shape, patterns, and shares of digits and capitals of every text."""
+    """Return features of the length, shape and patterns of every text, and of its shares of digits and capitals."""
     return [
         ["image", "image_with_text" if text else "image_without_text"] if image else _shape(text[:400])
         for text, image in zip(view.texts, view.images)
@@ -56,7 +56,7 @@ def _shape(text: str) -> list[str]:
 
 
 def text_words(view: View) -> Names:
-    """Return the words of every text, pairs of words, and the first and last word."""
+    """Return the words and word pairs of every text, and its first and last word."""
     return [_word_names(text[:200]) for text in view.texts]
 
 
@@ -71,13 +71,13 @@ def _word_names(text: str) -> list[str]:
 
 
 def run_text(view: View) -> Names:
-    """Return the shape of the word that a leaf is a fragment of, and the position of the leaf in its run."""
+    """Return the shape of the word to which a leaf belongs, and the position of the leaf in its run."""
     word, run = view.runs.word, view.runs.run
     joined: dict[int, str] = {}
     for k, text in enumerate(view.texts):
         joined[word[k]] = joined.get(word[k], "") + text
     in_word, in_run = Counter(word), Counter(run)
-    n_before: Counter[int] = Counter()  # leaves of a run
+    n_before: Counter[int] = Counter()  # number of previous leaves of each run
     out = []
     for k in range(len(view)):
         names = []
@@ -139,7 +139,7 @@ def _anchor(view: View, title: set[str]) -> int | None:
 
 
 def site_variation(view: View) -> Names:
-    """Return the share of the site's pages with a text, and the variation of the texts at its place."""
+    """Return the share of the site's pages that contain a text, and the variation of the texts at its place."""
     facts = view.facts
     if facts is None or facts.n_pages < 2:
         return [["alone"] for _ in range(len(view))]
@@ -191,7 +191,7 @@ def _label_names(before: str, caption: str, row_head: str, prefix: str, announce
         names += [f"announced={word}" for word in before.split()[:4]]
         names.append("announced")
         heads.append(before)
-    # sites place captions differently, and write "publisher" or "published by": words and stems without place
+    # also without the place of the caption, and as stems: sites differ in it, and in "publisher" or "published by"
     for word in dict.fromkeys(word for text in heads for word in text.split()[:4]):
         names.append(f"any={word}")
         if len(word) > STEM_CHARS:
@@ -210,14 +210,14 @@ def neighbours(view: View) -> Names:
 
 @lru_cache(maxsize=CACHE_SIZE)
 def _brief(tag: str, text: str, image: bool) -> list[list[str]]:
-    """Return the features that a leaf gives to the leaves 2 and 1 after it, and 1 and 2 before it."""
+    """Return the features that describe a leaf to its neighbours: 2 and 1 leaves after it, 1 and 2 before it."""
     names = [f"tag={tag}", *(s for s in ([] if image else _shape(text)) if s.startswith(("length=", "is=")))]
     names += [f"word={word}" for word in fold(text).split()[:5]]
     return [[f"{step:+d}{name}" for name in names] for step in (-2, -1, 1, 2)]
 
 
 def near_shape(view: View) -> Names:
-    """Return patterns of the adjacent leaves, and whether they are captions; no words, which depend on the site."""
+    """Return patterns of the adjacent leaves, and whether they are captions; words are left out as site-specific."""
     near = [_near(text[:200], view.is_fixed(k)) for k, text in enumerate(view.texts)]
     none: list[list[str]] = [[], []]
     padded = [none, *near, none]

@@ -1,1 +1,1 @@
-"""Fields and their values: kinds, labels, spans on a page, boundaries in a text."""
+"""Fields and their values: value types, labels, spans on a page, boundaries within a text."""

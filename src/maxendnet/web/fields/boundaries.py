@@ -1,10 +1,10 @@
 """Model of the boundaries of values within texts, learned from labelled values.
 
-The place of a field is a leaf; its value may be part of the leaf ("12.50" of "Price: $12.50 incl. VAT"), or cover
-several ("$", "12", ".50"). Gaps are the positions between two tokens, before the first and after the last. For every
-field the gaps around a labelled value compete for its begin, and for its end, as the leaves of a page compete for a
-field. Features of a gap are captions before, units after, separators and the ends of texts. The value is the span
-between two gaps with the largest sum of scores.
+A field is assigned to a leaf, but its value may be part of the leaf ("12.50" of "Price: $12.50 incl. VAT"), or span
+several leaves ("$", "12", ".50"). Gaps are the positions between two tokens, before the first and after the last. In
+training, the gaps around a labelled value compete to be its start, and to be its end, in the same way as the leaves of
+a page compete for a field. Features of a gap are captions before, units after, separators and the ends of texts. The
+extracted value is the span between the two gaps with the largest sum of scores.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from maxendnet.web.views.view import CACHE_SIZE, View
 
 SIDES = ("begin", "end")
 MAX_LEAD = 3.0
-"""Upper bound on leads; also the lead of fields whose values are always whole leaves."""
+"""Upper bound on leads, and the lead of fields whose values are always whole leaves."""
 MAX_COUNT = 4  # positions and separators are counted up to this number
-MAX_COUNT_IN_ITEMS = 2  # the same for positions in an item: few items are labelled, and names differ in length
+MAX_COUNT_IN_ITEMS = 2  # the same for positions in an item, smaller because few items are labelled
 OUTSIDE = "\0"
-WORD_PENALTY = 100.0  # larger than any score
+WORD_PENALTY = 100.0  # for a gap within a word; larger than any score
 
 
 class FoundValue(NamedTuple):
@@ -52,7 +52,7 @@ class FoundValue(NamedTuple):
 
 
 class LabelledValue(NamedTuple):
-    """A labelled value."""
+    """A labelled value: its page, span and field."""
 
     view: View
     field: str
@@ -62,19 +62,19 @@ class LabelledValue(NamedTuple):
 class Boundaries:
     """Model that finds the span of a value in the text around its leaf.
 
-    Fields whose labelled values are all whole leaves have no weights: their values are whole leaves.
+    If all labelled values of a field are whole leaves, the field has no weights, and its values are whole leaves.
 
     Attributes
     ----------
     names : list of str
         Feature names.
     weights : dict of str to ndarray of shape (n_names, 2)
-        Weights for the begin and the end of the values of a field.
+        Weights for the start and the end of the values of a field.
     reach : dict of str to int
-        Maximum number of additional leaves that a labelled value of a field covers.
+        Maximum number of leaves, in addition to the first, that a labelled value of a field spans.
     cutting : set of str
-        Fields with a labelled value that begins or ends within a word of two texts, as the price in
-        ``$12<i>In stock</i>``. Values of other fields never do.
+        Fields with a labelled value that starts or ends where two texts form one word, such as the price in
+        ``$12<i>In stock</i>``. Values of other fields never start or end there.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Boundaries:
         ----------
         values : sequence of LabelledValue
         same_site : bool
-            Whether values will be extracted from pages of the same sites: the kinds of leaves are then features.
+            Whether values will be extracted from pages of the same sites. If so, the kinds of leaves are features.
         tol : float, optional
-            Relative duality gap; a larger one than the default gives a faster fit.
+            Tolerance of the duality gap, if it should be larger than the default to make the fit faster.
         """
         parts = {value.field for value in values if is_part(value.view, value.span)}
         reach = {name: 0 for name in parts}
@@ -137,11 +137,11 @@ class Boundaries:
         return cls(names, weights, reach, cutting)
 
     def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> FoundValue:
-        """Return the value of a field at leaf k; it does not cover ``others``, the leaves of other fields."""
+        """Return the value of a field at leaf k. It does not extend into ``others``, the leaves of other fields."""
         if name not in self.weights:
             return FoundValue(whole(view, k), MAX_LEAD)
         tokens = tokens_around(view, k, self.reach.get(name, 0))
-        if k not in tokens.leaves:  # such as an image
+        if k not in tokens.leaves:  # leaf k has no tokens, for example because it is an image
             return FoundValue(whole(view, k), MAX_LEAD)
         scores = _matrix(gap_features(view, tokens, k), self._column, grow=False) @ self.weights[name]
         if name not in self.cutting:
@@ -149,7 +149,7 @@ class Boundaries:
         at = tokens.leaves.index(k)
         first = next((t + 1 for t in range(at - 1, -1, -1) if tokens.leaves[t] in others), 0)
         after = next((t for t in range(at, len(tokens.leaves)) if tokens.leaves[t] in others), len(tokens.leaves))
-        # labelled values cover at most reach + 1 leaves; twice as many would be two values
+        # labelled values span at most reach + 1 leaves; a span of twice as many would be two values
         far = 2 * self.reach.get(name, 0) + 1
         first = max(first, bisect_left(tokens.leaves, k - far))
         after = min(after, bisect_right(tokens.leaves, k + far))
@@ -159,7 +159,7 @@ class Boundaries:
     # ---- files ----------------------------------------------------------------------------------------------------
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the model as JSON values, for a file."""
+        """Return the model as JSON values, to be stored in a file."""
         return {
             "names": self.names,
             "weights": {name: w.tolist() for name, w in self.weights.items()},
@@ -208,7 +208,7 @@ def best_interval(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
     (1, 1, 2.0)
     """
     n = len(begins) - 1
-    best, best_end, second = -np.inf, 0, -np.inf  # among the ends after gap b
+    best, best_end, second = -np.inf, 0, -np.inf  # best and second best score of an end after gap b
     top, interval, runner_up = -np.inf, (0, 0), -np.inf
     for b in range(n - 1, -1, -1):
         score = float(ends[b + 1])
@@ -227,7 +227,7 @@ def best_interval(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
 def _examples(
     value: LabelledValue, reach: dict[str, int], same_site: bool
 ) -> list[tuple[list[list[str]], str, tuple[int, int], float]]:
-    """Return for every leaf of a labelled value: features of the gaps, field, true gaps, and weight."""
+    """Return, for every leaf of a labelled value, the features of the gaps, the field, the true gaps and the weight."""
     view, name, span = value
     examples = []
     covered = leaves_of_span(view, span)
@@ -243,7 +243,7 @@ def _examples(
 
 
 def within_words(view: View, tokens: Tokens) -> list[int]:
-    """Return the gaps between two texts that form one word: they touch, and both sides are letters or digits.
+    """Return the gaps at which two texts form one word, because they touch with a letter or digit on both sides.
 
     Examples
     --------
@@ -274,7 +274,7 @@ def _cuts_word(value: LabelledValue, reach: int) -> bool:
 
 
 def _matrix(rows: Sequence[Sequence[str]], column: dict[str, int], grow: bool) -> sparse.csr_array:
-    """Return the binary features of rows; with ``grow``, new names are added to ``column``."""
+    """Return the binary feature matrix of rows. With ``grow``, new feature names are added to ``column``."""
     indices: list[int] = []
     indptr = [0]
     for names in rows:
@@ -327,7 +327,7 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
         if g == last + 1:
             names += ["stop", f"stop {a}"]
         if first <= g <= last + 1:
-            # at one end of a text, the distance to the other end is irrelevant
+            # at one end of a text, the distance to the other end does not matter
             places = [f"from={min(g - first, max_count)}"] if g <= last or not of_leaf else []
             places += [f"to={min(last + 1 - g, max_count)}"] if g > first or not of_leaf else []
             names += places
@@ -341,7 +341,7 @@ def gap_features(view: View, tokens: Tokens, k: int, same_site: bool = True) -> 
                 close = "touch" if not view.runs.before[leaves[g]] else "apart"
                 block = "run" if view.runs.run[leaves[g - 1]] == view.runs.run[leaves[g]] else "blocks"
                 names += [f"leaves={block} {close}", f"tags={tags[0]} {tags[1]}"]
-                if same_site:  # between the same two elements on every page: more reliable than texts
+                if same_site:  # a gap between the same two elements on every page is more reliable than texts
                     left, right = view.kinds[leaves[g - 1]], view.kinds[leaves[g]]
                     names += [f"edge={left} {right}", f"edge_left={left}", f"edge_right={right}"]
             else:
@@ -369,7 +369,7 @@ def _shape(text: str) -> str:
 
 
 def _ordinals(texts: Sequence[str], leaves: Sequence[int]) -> tuple[list[str], list[str]]:
-    """Return for every sign its ordinal among equal signs of the leaf, from the front and the back; empty for words."""
+    """Return, for every sign, its ordinal among equal signs of the leaf, from both ends; empty for words."""
     total: Counter[tuple[int, str]] = Counter(zip(leaves, texts))
     n_before: Counter[tuple[int, str]] = Counter()
     front, back = [], []
@@ -386,7 +386,7 @@ def _ordinals(texts: Sequence[str], leaves: Sequence[int]) -> tuple[list[str], l
 
 
 def _fixed(view: View, tokens: Tokens) -> list[str]:
-    """Return for every token "f" if most pages of the site have it at this place, "v" if not, "?" if unknown."""
+    """Return, for every token, "f" (fixed) if most pages of the site have it at this place, "v" (varying) or "?"."""
     return [
         "?" if share is None else "f" if share > FIXED_SHARE else "v"
         for share in (view.share_at_place(leaf, _word(text)) for leaf, text in zip(tokens.leaves, tokens.texts))

@@ -1,4 +1,4 @@
-"""Labels of pages, by node numbers or by values: reading ``labels.jsonl``, and matching labels with pages."""
+"""Labels of pages, by node number or by value: read ``labels.jsonl``, and match labels with pages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from maxendnet.web.pages.structured_data import VALUE_TAGS
 from maxendnet.web.views.view import View
 
 Values = dict[str, list[str | tuple[str, ...] | None]]
-"""Values of every field; for a listing, one entry for every labelled item."""
+"""Values of every field; for a listing, one entry per labelled item."""
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".avif")
 
 
 class LabelError(ValueError):
-    """A line of a label file is invalid, or does not match its page."""
+    """Raised if a line of a label file is invalid, or does not match its page."""
 
 
 @dataclass
@@ -34,21 +34,22 @@ class PageLabels:
     page : str
         Path of the page, relative to the folder of pages.
     site : str
-        Empty if not given.
+        Site of the page; empty if not specified.
     labels : list of (int or Span, str)
-        Node and field if the value is the whole text of a node, or an image; otherwise span and field.
+        Pairs of a place and a field. The place is a node if the value is an image or the whole text of a node,
+        otherwise a span.
     values : dict of str to list of str, tuple or None
-        Values of a field as on the page, instead of nodes. For a listing, one entry for every labelled item, in the
-        same order for all fields: None if the item has no value, a tuple if it has several.
+        Alternative to ``labels``: the values of each field as on the page. For a listing, one entry per labelled item,
+        in the same order for all fields: None if the item has no value, a tuple if it has several.
     records : list of tuple of int
-        First and last node of every labelled item, several pairs if it is not contiguous; empty for a page with one
-        record.
+        First and last node of every labelled item, or several such pairs if the item is not contiguous. Empty for a
+        page with one record.
     complete : bool
-        For a listing: whether all of its items are labelled. Otherwise the labels of the other items are unknown.
+        For a listing, whether all of its items are labelled. If not, the labels of the other items are unknown.
     sha : str
-        Checksum of the page that the node numbers refer to; empty if not given.
+        Checksum of the page to which the node numbers refer; empty if not specified.
     done : bool
-        False for a page in work.
+        False for a page in progress.
     line : int
         Line number in the file, from 1.
     """
@@ -69,7 +70,7 @@ class PageLabels:
         return {name for _, name in self.labels} | set(self.values)
 
     def written(self, name: str) -> list[str]:
-        """Return the values of a field, without missing ones."""
+        """Return the values of a field as written in the file, without missing ones."""
         out: list[str] = []
         for value in self.values.get(name, []):
             out += [value] if isinstance(value, str) else value or ()
@@ -83,12 +84,12 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     ``{"page": "a.html", "values": {"price": ["$12"]}}``. ``[[214, 7, 216, 2], "price"]`` labels the text from character
     7 of node 214 to character 2 of node 216, exclusive.
 
-    For a listing, ``"records": [[first, last], ...]`` gives the nodes of every labelled item
-    (``[first, last, first, last]`` for one that is not contiguous). Lists of values have an entry for every labelled
-    item, ``null`` for a missing value: ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``. Other items are unknown,
-    unless the line has ``"complete": true``.
+    For a listing, ``"records": [[first, last], ...]`` contains the first and last node of every labelled item
+    (``[first, last, first, last]`` if the item is not contiguous). Lists of values contain one entry per labelled item,
+    ``null`` for a missing value: ``{"name": ["Cup", "Pot"], "price": ["$12", null]}``. The labels of other items are
+    unknown, unless the line contains ``"complete": true``.
 
-    Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in work, are skipped.
+    Lines with ``"done": false``, which ``maxendnet web label`` writes for a page in progress, are skipped.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def read_labels(path: str | Path) -> list[PageLabels]:
     Raises
     ------
     LabelError
-        A line is invalid, or the file has no labels.
+        A line is invalid, or the file contains no labels.
 
     Examples
     --------
@@ -119,7 +120,7 @@ def read_labels(path: str | Path) -> list[PageLabels]:
 
 
 def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
-    """Return the labels and text of every line of a label file, including pages in work.
+    """Return the labels and text of every line of a label file, including pages in progress.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def read_lines(path: str | Path) -> list[tuple[PageLabels, str]]:
         try:
             row = json.loads(line)
         except RecursionError as error:
-            raise LabelError(f"{where} is nested too deeply; give one object per line.") from error
+            raise LabelError(f"{where} is nested too deeply; expected one object per line.") from error
         except ValueError as error:
             raise LabelError(f"{where} is not JSON ({error}); fix or remove the line.") from error
         labels = parse_line(row, where)
@@ -185,11 +186,9 @@ def _flag(row: dict[str, Any], name: str, where: str) -> bool:
 
 
 def check_field(name: Any, where: str) -> str:
-    """Return the name of a field, or raise LabelError if it is invalid."""
+    """Return the name of a field, or raise a `LabelError` if it is invalid."""
     if not isinstance(name, str) or not name.strip() or JOIN in name or name == NONE or name.startswith(INNER):
-        raise LabelError(
-            f'{where}: {name!r} is not a valid field name; give text without "{JOIN}" other than "{NONE}".'
-        )
+        raise LabelError(f'{where}: {name!r} is not a valid field name; use any text without "{JOIN}" except "{NONE}".')
     return name
 
 
@@ -207,7 +206,7 @@ def _pairs(pairs: Any, where: str) -> list[tuple[int | Span, str]]:
 
 
 def parse_place(place: Any) -> int | Span | None:
-    """Return a node or a span; None if ``place`` is neither.
+    """Return the node or span that a JSON value denotes, or None if it denotes neither.
 
     Examples
     --------
@@ -252,7 +251,7 @@ def _records(records: Any, where: str) -> list[tuple[int, ...]]:
 
 
 def in_record(nodes: Iterable[int], record: Sequence[int]) -> bool:
-    """Whether all nodes are in a record, given by pairs of first and last node.
+    """Whether all nodes are in a record, which is specified by pairs of first and last node.
 
     Examples
     --------
@@ -302,7 +301,9 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
             if span_text(view, place):
                 spans_of_labels.append((place, name))
             else:
-                reason = f"at {list(place)} is not visible text: give nodes of texts, and characters in them"
+                reason = (
+                    f"at {list(place)} is not visible text: expected text nodes and character positions within them"
+                )
                 unmatched.append(Unmatched(name, reason))
         elif node in view.leaf_of:
             spans_of_labels.append((whole(view, view.leaf_of[node]), name))
@@ -321,7 +322,7 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
 
 
 def _renumber(page: Page, given: PageLabels) -> PageLabels:
-    """Return labels in current node numbers, from those of versions before 0.2, without structured data.
+    """Return the labels in current node numbers; versions before 0.2 did not number structured data.
 
     Raises
     ------
@@ -348,7 +349,7 @@ def _renumber(page: Page, given: PageLabels) -> PageLabels:
 
 
 def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
-    """Return pairs (node, field) for every leaf of every labelled span."""
+    """Return a pair (node, field) for every leaf of every labelled span."""
     return [(view.leaves[k], name) for span, name in pairs for k in leaves_of_span(view, span)]
 
 
@@ -375,7 +376,7 @@ def labels_images(pages: Sequence[Page], labels: Sequence[PageLabels | None]) ->
 
 
 def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
-    """Whether a value of structured data that is not shown is labelled."""
+    """Whether a value of structured data that the page does not display is labelled."""
     for page, given in zip(pages, labels):
         if given is None or not page.structured_values:
             continue
@@ -399,7 +400,7 @@ class LabelledRecord(NamedTuple):
     Attributes
     ----------
     places : list of (str, list of Span)
-        Field and all spans of the page that show its value. A field with several values occurs several times.
+        Pairs of a field and all spans that show its value. A field with several values occurs several times.
     values : dict of str to list of str
         Labelled values of every field.
     """
@@ -413,9 +414,9 @@ def labelled_records(
 ) -> tuple[list[LabelledRecord], list[Unmatched]]:
     """Return the labelled items of a listing, and the labels that do not match the page.
 
-    Values at the same index of their lists belong to one item. Labelled nodes are grouped by ``records``; without, a
-    new item begins, in the order of the page, when a field that is not one of ``several`` occurs again. A field has
-    places only if all of its values are on the page.
+    Values at the same index of their lists belong to one item. Labelled nodes are grouped by ``records``. Without
+    ``records``, a new item begins, in document order, when a field that is not one of ``several`` occurs again. A field
+    has places only if all of its values occur on the page.
 
     Raises
     ------
@@ -434,8 +435,8 @@ def labelled_records(
     if len(set(lengths.values())) > 1:
         (shorter, n), (longer, m) = sorted(lengths.items(), key=lambda item: item[1])[:: len(lengths) - 1]
         raise LabelError(
-            f"{given.page}: {longer!r} has {m} values and {shorter!r} {n}; in a listing give one for every record, and "
-            "null for a missing value."
+            f"{given.page}: {longer!r} has {m} values and {shorter!r} {n}; in a listing write one value per "
+            "record, and null for a missing value."
         )
     spans_of_labels, unmatched = labels_on_page(view, replace(given, values={}))
     labelled = [

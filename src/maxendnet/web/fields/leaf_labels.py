@@ -1,4 +1,4 @@
-"""Labels of leaves (no field, one or several), and the costs of wrong labels."""
+"""Labels of leaves, which combine zero, one or several fields, and the costs of wrong labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fields_of(label: str) -> list[str]:
 
 
 def miss_cost(classes: Sequence[str], miss: float) -> NDArray[np.float64]:
-    """Return costs of wrong labels in which a missed field is more expensive than other errors.
+    """Return a cost matrix in which missing a field costs more than other errors.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Spans of text on a page (leaves, parts of leaves, or several leaves), and the search for values."""
+"""Spans of text on a page (a leaf, part of a leaf, or several leaves), and the search for values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from urllib.parse import urljoin
 from maxendnet.web.views.view import PIECE, View, value_of
 
 BLANK = re.compile(r"\s+")
-MAX_LEAVES = 20  # of a value
-WINDOW = 8  # leaves of a run before and after the chosen leaf
+MAX_LEAVES = 20  # maximum number of leaves that a value spans
+WINDOW = 8  # number of leaves of a run considered on either side of a leaf
 MAX_WINDOW_CHARS = 16_000
 MAX_WORD_CHARS = 40
 FIXED_SHARE = 0.6  # a word on a larger share of pages is fixed text, not part of a value
-SHORT_CHARS, SHORT_TEXT_CHARS = 3, 40  # shorter values are searched only in texts of at most 40 characters
+SHORT_CHARS, SHORT_TEXT_CHARS = 3, 40  # search values of less than 3 characters only in texts of at most 40
 
 
 class Span(NamedTuple):
     """Text from a character of one node to a character of the same or a later node.
 
-    ``begin`` is the first character in ``page.text(first)``, ``end`` the one after the last in ``page.text(last)``.
+    ``begin`` is the index of the first character in ``page.text(first)``, ``end`` is one past that of the last
+    character in ``page.text(last)``.
     """
 
     first: int
@@ -63,7 +64,7 @@ def leaves_of_span(view: View, span: Span) -> range:
 
 
 def span_text(view: View, span: Span) -> str:
-    """Return the text of a span as a reader sees it, with a space between leaves that do not touch.
+    """Return the text of a span as displayed, with a space between leaves that do not touch.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def span_text(view: View, span: Span) -> str:
 
 
 def is_part(view: View, span: Span) -> bool:
-    """Whether a span is not exactly one leaf."""
+    """Whether a span is something else than exactly one leaf."""
     return span.first != span.last or span.begin > 0 or span.end < len(value_of(view, view.leaf_of[span.first]))
 
 
@@ -95,7 +96,7 @@ class Tokens(NamedTuple):
     ----------
     texts : list of str
     leaves, begins, ends : list of int
-        Leaf of every token, and its first and end character in the text of the leaf.
+        Leaf of every token, and the token's start and end in the text of the leaf.
     """
 
     texts: list[str]
@@ -125,7 +126,7 @@ def tokens_around(view: View, k: int, reach: int = 0) -> Tokens:
 
 
 def _window(view: View, k: int, reach: int) -> range:
-    """Return the leaves whose tokens are around leaf k; empty for an image or a very long text."""
+    """Return the leaves that `tokens_around` uses; empty if leaf k is an image or a very long text."""
     if view.images[k] or len(view.texts[k]) > MAX_WINDOW_CHARS:
         return range(0)
     first = last = k
@@ -149,7 +150,7 @@ def span_of_tokens(view: View, tokens: Tokens, i: int, j: int) -> Span:
 
 
 def tokens_of_span(view: View, tokens: Tokens, span: Span) -> tuple[int, int] | None:
-    """Return the first and last token of a span; None if the tokens do not cover it."""
+    """Return the first and last token of a span, or None if the tokens do not cover the span."""
     covered = leaves_of_span(view, span)
     if not covered or covered[0] not in tokens.leaves or covered[-1] not in tokens.leaves:
         return None
@@ -179,17 +180,20 @@ def normalise_text(text: str) -> str:
 def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     """Return the spans of a page that show a value.
 
-    The first of these that exists: all leaves with exactly this text (or images with this file name); the parts of
-    texts, or sequences of texts, that equal the value at word boundaries, with the least other text around; leaves in
-    an element with the value as attribute, such as the address of a link; values of structured data, if they are
-    leaves.
+    The result is the first of these that is not empty:
+
+    1. leaves with exactly this text, or images with this file name;
+    2. parts of a text, or sequences of texts, that equal the value and start and end at word boundaries; of these only
+       the best, which are those with the least other text around them;
+    3. leaves in an element with an attribute that equals the value, such as the address of a link;
+    4. values of structured data, if they are leaves.
 
     Parameters
     ----------
     view : View
     value : str
     everywhere : bool
-        Return all such parts of texts, not only those with the least other text around.
+        Return all parts in step 2, not only the best.
 
     Examples
     --------
@@ -217,7 +221,7 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
 
 
 def _in_texts(view: View, target: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
-    """Return the leaves whose normalised text is ``target``, otherwise the parts of texts that are."""
+    """Return the leaves whose normalised text is ``target``, or the matching parts of texts if there are none."""
     exact = [k for k, text in enumerate(texts) if text == target]
     if not exact and any(view.images) and re.search(r"\.(?:jpe?g|png|gif|webp|avif)\b", target):
         name = target.rsplit("/", 1)[-1]
@@ -232,7 +236,7 @@ def _in_texts(view: View, target: str, texts: Sequence[str], everywhere: bool) -
 # ---- attributes -----------------------------------------------------------------------------------------------------
 
 VALUE_ATTRIBUTES = ("href", "src", "data-src", "datetime", "content")
-"""Attributes that can be values: addresses of links and images, machine-readable dates."""
+"""Attributes that can contain values: addresses of links and images, machine-readable dates."""
 
 
 def attribute_of(view: View, k: int, name: str) -> str | None:
@@ -249,9 +253,9 @@ def attribute_of(view: View, k: int, name: str) -> str | None:
 
 
 def attribute_of_value(view: View, k: int, value: str) -> str:
-    """Return the name of the attribute around leaf k that equals a value; empty if none does.
+    """Return the name of the attribute around leaf k that equals a value; empty if there is none.
 
-    Relative addresses equal their absolute form.
+    A relative address is considered equal to its absolute form.
     """
     value = value.strip()
     for name in VALUE_ATTRIBUTES:
@@ -270,10 +274,10 @@ def _address(view: View, address: str) -> str:
 
 
 def _parts(view: View, target: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
-    """Return the best spans that are part of a text or cover several; with ``everywhere`` all in one run.
+    """Return the best spans that equal ``target`` and are part of a text or span several texts.
 
-    Best are spans in one run, not joined to other words, at a place that most pages have, between words that are the
-    same on all pages, and in short texts.
+    The criteria are, in this order: spans within one run, not joined to other words, at a place that most pages have,
+    between words that are the same on all pages, and in short texts. With ``everywhere`` only the first two apply.
     """
     ranked = []
     for k, begin, last, end, length in _occurrences(view, target, texts):
@@ -289,7 +293,7 @@ def _parts(view: View, target: str, texts: Sequence[str], everywhere: bool) -> l
 
 
 def _occurrences(view: View, target: str, texts: Sequence[str]) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield first leaf and character, last leaf and end character of every occurrence, and the length of its texts."""
+    """Yield the first leaf, start, last leaf and end of every occurrence, and the total length of its texts."""
     joined = "".join(texts)
     starts = [0, *accumulate(map(len, texts))]
     at, k = joined.find(target), 0
@@ -319,7 +323,7 @@ def _position(text: str, n: int, after: bool = False) -> int | None:
 
 
 def _at_boundaries(view: View, first: int, begin: int, last: int, end: int) -> bool:
-    """Whether a span begins and ends at word boundaries; over several runs, whether it consists of whole leaves."""
+    """Whether a span starts and ends at word boundaries and, if it spans several runs, consists of whole leaves."""
     left, right = view.texts[first], view.texts[last]
     if view.runs.run[first] != view.runs.run[last] and (begin > 0 or end < len(right)):
         return False
@@ -327,16 +331,16 @@ def _at_boundaries(view: View, first: int, begin: int, last: int, end: int) -> b
 
 
 def _is_joined(text: str, at: int, side: int) -> bool:
-    """Whether a part of a text is joined to the text beside it, as in an address or a compound."""
+    """Whether a part of a text is joined to the adjacent text, as in an address or a hyphenated word."""
     near = text[at : at + 2] if side > 0 else text[max(0, at - 2) : at][::-1]
     return len(near) == 2 and (near[0].isalnum() or (near[0] in "._-/@" and near[1].isalnum()))
 
 
 def _is_varying(view: View, k: int, at: int, side: int) -> bool:
-    """Whether the word beside a part of leaf k differs between the pages of the site; False at the end of the text.
+    """Whether the word next to a part of leaf k differs between the pages of the site; False at the end of the text.
 
-    Values are between captions, units and separators, which are the same on all pages. The same words in another text,
-    such as the name of a maker in a heading, are between words that vary.
+    A value is surrounded by captions, units and separators, which are the same on all pages. If its words also occur in
+    another text, such as the brand in a heading, the words around them vary.
     """
     text = view.texts[k]
     beside = PIECE.findall(text[at : at + MAX_WORD_CHARS] if side > 0 else text[max(0, at - MAX_WORD_CHARS) : at])

@@ -1,4 +1,4 @@
-"""Kinds of values (price, date, number, address, text): recognition and normalisation."""
+"""Value types, called kinds (price, date, number, address, text): recognition and normalisation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLACEHOLDERS = frozenset(("n/a", "na", "none", "tba", "tbd", "unknown", "null", 
 NORMAL_FORMS: dict[str, tuple[str, ...]] = {
     "price": ("number", "currency"), "number": ("number",), "date": ("date",), "link": ("url",), "image": ("url",),
 }  # fmt: skip
-"""Keys of the normalised form of every kind."""
+"""Keys of the normalised value of every kind."""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MONTH = re.compile(
     r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
@@ -28,7 +28,7 @@ FIGURES = re.compile(r"-?\d[\d.,'\u00a0\u202f ]*")
 ADDRESS = re.compile(r"(?:https?:/)?/\S+\Z", re.IGNORECASE)
 PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|avif)(?:\?|\Z)", re.IGNORECASE)
 MAX_DATE_CHARS = 40
-MAX_CHARS = 200  # of a value, to recognise its kind
+MAX_CHARS = 200  # number of characters of a value that determine its kind
 
 
 def kind_of(value: str) -> str:
@@ -54,7 +54,9 @@ def kind_of(value: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number, possibly with a unit: it starts with a digit and has at most as many letters.
+    """Whether a text is a number, possibly with a unit.
+
+    It must start with a digit and contain at most as many letters as digits.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def is_number(text: str) -> bool:
 
 
 def learned_kind(values: Iterable[str]) -> str:
-    """Return the common kind of all values of a field; empty if they differ or there are none."""
+    """Return the kind of all values of a field; empty if kinds differ or there are no values."""
     kinds = {kind_of(value) for value in values}
     return kinds.pop() if len(kinds) == 1 else ""
 
@@ -100,7 +102,7 @@ def fits(kind: str, value: str) -> bool:
 
 
 def normalise(kind: str, value: str, address: str = "") -> dict[str, Any]:
-    """Return the normalised form of a value, with keys as in ``NORMAL_FORMS``; empty if it is ambiguous.
+    """Return the normalised form of a value as a dict with the keys ``NORMAL_FORMS``; empty if it is ambiguous.
 
     Parameters
     ----------
@@ -143,7 +145,8 @@ def normalise(kind: str, value: str, address: str = "") -> dict[str, Any]:
 def number_of(text: str) -> float | None:
     """Return the first number of a text, or None.
 
-    The last "." or "," is the decimal point if it occurs once and, unless both occur, not three digits follow.
+    The last "." or "," is the decimal point if this character occurs once, except that three digits after the only
+    separator are thousands.
 
     Examples
     --------
@@ -168,8 +171,8 @@ def number_of(text: str) -> float | None:
 def date_of(text: str) -> date | None:
     """Return the date in a text, or None if there is none or it is ambiguous.
 
-    Unambiguous dates have the year first, or the name of the month. Numeric dates such as 05/03/2021 are read only if
-    the day is greater than 12.
+    A date is unambiguous if the year comes first or the month is a name. A numeric date such as 05/03/2021 is ambiguous
+    unless the day is greater than 12.
 
     Examples
     --------

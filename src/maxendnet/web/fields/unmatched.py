@@ -12,7 +12,7 @@ from maxendnet.web.views.view import View, value_of
 
 MAX_NAMED = 10
 MAX_CANDIDATES = 20_000
-MAX_CHARS = 100  # of values and texts that are compared and shown
+MAX_CHARS = 100  # values and texts are truncated to this length
 MIN_SIMILARITY = 0.5
 
 
@@ -72,7 +72,7 @@ def nearest_texts(page: Page, value: str, n: int = 3) -> list[str]:
 
 
 def is_hidden(page: Page, value: str) -> bool:
-    """Whether a value is a hidden text or an attribute of the page.
+    """Whether a value equals an attribute or a text of the page, visible or hidden.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def _hint(page: Page, value: str) -> str:
 
 
 def unmatched_error(labels: Sequence[tuple[Page, str, Unmatched]]) -> str:
-    """Return the error message for unmatched labels, each with its page and its place in the label file."""
+    """Return the error message for unmatched labels, with the page and the line of each label."""
     lines = []
     for page, where, label in labels[:MAX_NAMED]:
         lines.append(f"  {where}: {label}{_hint(page, label.value)}")
@@ -105,6 +105,6 @@ def unmatched_error(labels: Sequence[tuple[Page, str, Unmatched]]) -> str:
     return "\n".join([
         "a label is not on its page:" if len(labels) == 1 else f"{len(labels)} labels are not on their pages:",
         *lines,
-        "Write values as on the page, give null for a field that a page does not have, or ignore such labels with "
+        "Write values as on the page, write null for a field that is absent from a page, or ignore such labels with "
         "--skip-unmatched (in Python, fit(..., skip_unmatched=True)): the field is then unknown on that page.",
     ])  # fmt: skip

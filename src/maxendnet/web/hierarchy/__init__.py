@@ -1,1 +1,1 @@
-"""Hierarchical model of the paper: a tree of visual blocks with labels and features for inner blocks."""
+"""Hierarchical model of the paper: a tree of visual blocks, in which inner blocks have labels and features too."""

@@ -13,7 +13,7 @@ INHERITED_PREFIXES = ("text:is=", "title:starts_title", "title:in_title", "site:
 
 
 def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[list[str]]:
-    """Return the feature names of every inner block; an empty list for a leaf.
+    """Return the feature names of every block; an empty list for leaves.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def block_features(view: View, tree: VisionTree, groups: Sequence[str]) -> list[
             n_children[parent] += 1
             inherited[parent] |= inherited[b]
     out: list[list[str]] = []
-    before = 0  # leaves before the block
+    before = 0  # number of leaves before the block
     for b in range(n):
         if tree.leaf[b]:
             before += 1

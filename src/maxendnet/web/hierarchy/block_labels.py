@@ -13,8 +13,9 @@ from maxendnet.web.hierarchy.vision_tree import VisionTree
 def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
     """Return the labels of all blocks, derived from those of the leaves.
 
-    An inner block is ``none`` if it has no field, ``has_a`` if it has only the field a, ``record`` if it is minimal
-    with all fields of the page (there may be several), ``region`` if it contains a record, and otherwise ``part``.
+    The label of an inner block is ``none`` if it contains no field, ``has_a`` if it contains only the field a,
+    ``record`` if it is a smallest block that contains all fields of the page (there may be several), ``region`` if it
+    contains a record, and otherwise ``part``.
 
     Parameters
     ----------
@@ -61,11 +62,11 @@ def block_labels(tree: VisionTree, of_leaves: Sequence[str]) -> list[str]:
 
 
 def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
-    """Return pairs (label of a block, label of a child) that are impossible by the definitions of `block_labels`.
+    """Return the pairs (label of a block, label of a child) that the definitions in `block_labels` rule out.
 
-    Below ``none`` there is no field, below ``has_a`` only the field a; parents of records and regions are regions. If
-    ``none`` is not a label of both leaves and inner blocks, no pair is forbidden: some pages might otherwise have no
-    possible labelling.
+    Blocks below ``none`` contain no field, blocks below ``has_a`` only the field a, and parents of records and regions
+    are regions. No pair is forbidden unless ``none`` is a label of both leaves and inner blocks, because otherwise some
+    pages might have no valid labelling.
 
     Parameters
     ----------
@@ -87,7 +88,7 @@ def forbidden_pairs(classes: Iterable[str]) -> list[tuple[str, str]]:
     for parent in classes:
         if not parent.startswith(INNER) or parent == INNER + "region":
             continue
-        only = None  # labels of children, if they are restricted
+        only = None  # the allowed labels of children; None for all
         if parent == INNER + NONE:
             only = empty
         elif parent.startswith(INNER + "has_"):

@@ -1,4 +1,4 @@
-"""Examples from vision trees: blocks are nodes, of the types leaf and inner block."""
+"""Examples from vision trees, whose nodes are blocks of two types: leaf and inner block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.web.hierarchy.vision_tree import VisionTree
 def tree_examples(
     trees: Sequence[VisionTree], X: Sequence[sparse.csr_array], labels: Sequence[Sequence[str]] | None = None
 ) -> Examples:
-    """Return examples with the edges of the trees, given features of all blocks and labels of the leaves."""
+    """Return examples with the blocks of trees as nodes, from the features of all blocks and the labels of leaves."""
     y = None if labels is None else [block_labels(tree, of_leaves) for tree, of_leaves in zip(trees, labels)]
     edges = [tree.edges for tree in trees]
     node_types = [np.asarray(tree.leaf, dtype=int) for tree in trees]

@@ -1,8 +1,8 @@
 """Vision tree: nested visual blocks of a page, with or without its layout in a browser.
 
-Leaves are visible texts and, optionally, images. Elements with one child are merged with it. The children of an element
-are grouped at separators: with layout a gap, a change of background or font, or a new column; without layout a heading,
-a rule, or a change of class.
+Leaves are visible texts and, optionally, images. An element with one child is merged with the child. The children of an
+element are grouped at separators. With a layout, these are gaps, changes of background or font, and new columns;
+without a layout, they are headings, rules and changes of class.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class VisionTree:
     Attributes
     ----------
     sources : list of tuple of int
-        Page nodes of every block: the text or image of a leaf; the merged elements of an inner block, outermost first;
-        the parent's element for a group of children.
+        Page nodes of every block. For a leaf this is the text or image, for an inner block the merged elements,
+        outermost first, and for a group of children the element of the parent.
     parents : ndarray of shape (n_blocks,)
         Parent of every block, -1 for the root. A page without visible leaves has no blocks.
     leaf : bool ndarray of shape (n_blocks,)
@@ -84,7 +84,7 @@ def vision_tree(page: Page, images: bool = False, leaves: list[int] | None = Non
     below: list[list[_Block]] = [[] for _ in range(len(page))]
     is_leaf = set(leaves)
     top: _Block | None = None
-    for t in range(len(page) - 1, -1, -1):  # children before parents, so that lists of children are reversed
+    for t in range(len(page) - 1, -1, -1):  # children come before parents, so lists of children are reversed
         if t in is_leaf:
             block = _Block([t], [], t)
         else:
@@ -132,7 +132,7 @@ def _flat(top: _Block | None) -> VisionTree:
 
 
 def _grouped(page: Page, t: int, children: list[_Block]) -> list[_Block]:
-    """Group two or more adjacent children between separators."""
+    """Return the children of an element, with two or more adjacent children between separators as groups."""
     if len(children) < 3:
         return children
     starts = _starts_by_boxes(page, children) if page.layout is not None else _starts_by_tags(page, t, children)
@@ -165,7 +165,7 @@ def _starts_by_tags(page: Page, t: int, children: list[_Block]) -> list[int]:
 
 
 def _starts_by_boxes(page: Page, children: list[_Block]) -> list[int]:
-    """Return the first child of every group on the screen: at gaps, backgrounds, font sizes and columns."""
+    """Return the first child of every group on the screen: at gaps, new columns, and changes of background or font."""
     assert page.layout is not None
     box = page.layout[[block.top for block in children]]
     line = 1.2 * np.median(box[:, FONT])

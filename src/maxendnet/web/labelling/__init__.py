@@ -1,1 +1,1 @@
-"""Labelling tool: a local web application with training in the background."""
+"""Labelling tool: a local web application that trains a model in the background."""

@@ -19,14 +19,14 @@ from maxendnet.web.pages.page import PageError
 from maxendnet.web.progress import Progress, quiet
 
 MODEL = ".medn"
-MAX_PORTS = 20  # ports to try, beginning with the requested one
+MAX_PORTS = 20  # number of ports to try, beginning with the requested one
 
 
 def prepare(
     name: Path, folder: Path, *, fields: Sequence[str] = (), labels: Path | None = None, records: str = "one",
     new_sites: bool = False, most: int | None = None, progress: Progress = quiet,
 ) -> tuple[LabellingSession, list[str]]:  # fmt: skip
-    """Read pages, labels and model.
+    """Read pages, labels and model, and return a labelling session.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def prepare(
         Label file; by default ``labels.jsonl`` in the project or next to the model.
     records : {"one", "many", "auto"}
     new_sites : bool
-        Use the features for unlabelled sites.
+        Whether to use the features for unlabelled sites.
     most : int, optional
         Maximum number of pages to read.
     progress : callable, optional
@@ -70,15 +70,15 @@ def prepare(
     field_names = list(dict.fromkeys(check_field(field, "--fields") for field in fields))
     field_names = field_names or project_fields(file.path.parent) or (settings.fields_ if settings is not None else [])
     if not field_names and not any(x.fields for x in given):
-        raise LabelError("no fields are given; name them, for example with --fields name,price.")
+        raise LabelError("there are no fields; name them, for example with --fields name,price.")
     notes = []
     if settings is not None and (settings.layout_ or not any(x.done for x in given)):
-        # training here uses these labels only, and must not overwrite a model that was trained on others
+        # training uses only the labels in this file, and must not overwrite a model trained on other labels
         backup = model.with_name(model.name + ".old")
         shutil.copy2(model, backup)
         notes.append(f"{model} was not trained on {file.path}; it is saved as {backup.name}")
     if settings is not None and settings.layout_:
-        settings = None  # trained on rendered pages; pages are not rendered here
+        settings = None  # it was trained on rendered pages, but the labelling tool does not render pages
     if new_sites:
         settings = Extractor(features="new")
     root = folder.resolve()
@@ -88,7 +88,7 @@ def prepare(
     notes += [f"{file.path}: {x.page} is not in {folder}; its labels are preserved" for x in given if x not in present]
     inside = [page for page in pages if _is_inside(root, page.name)]
     if len(inside) < len(pages):
-        notes.append(f"{len(pages) - len(inside)} pages are links to files outside of {folder} and are skipped")
+        notes.append(f"{len(pages) - len(inside)} pages are links to files outside {folder} and are skipped")
     if not inside:
         raise PageError(f"none of the pages in {folder} could be read: {'; '.join(notes[:3])}")
     return LabellingSession(root, inside, field_names, file, model, settings, records), notes
@@ -108,8 +108,9 @@ def serve(
     ----------
     session : LabellingSession
     port : int
-        0 for a free port.
+        Port of the server; 0 for a free port.
     open_browser : bool
+        Whether to open the address in the default browser.
     echo : callable
         Prints a line.
     ready : callable
@@ -134,7 +135,7 @@ def serve(
 
 
 def _server(session: LabellingSession, port: int, echo: Callable[[str], object]) -> LabelServer:
-    """Return a server at a port, or at the next free port."""
+    """Return a server at the requested port, or at the next free port."""
     for candidate in range(port, min(port + MAX_PORTS, 65536)) if port else (0,):
         try:
             server = LabelServer(session, candidate)

@@ -1,8 +1,9 @@
 """Sanitised copy of a saved page for display in the labelling page.
 
-The copy is data, not HTML: the script of the labelling page creates the elements one by one in an empty document, so no
-parser can interpret it differently. Only the elements and attributes listed here are passed on. This is one of two
-independent protections; the other is the sandbox of the frame with its content security policy.
+The copy is a list of nodes, not HTML. The script of the labelling page creates the elements one by one in an empty
+document, so there is no HTML parser that could interpret the copy differently. It contains only the elements and
+attributes listed in this module. A second, independent protection is the sandbox of the frame with its content security
+policy.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ PICTURES = {
 DATA_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|svg\+xml)[;,]")
 MAX_DATA_PICTURE, MAX_STYLE, MAX_STYLES = 500_000, 500_000, 2_000_000  # characters
 MAX_NODES = 100_000
-# list of structured data below the page, independent of its style sheets
+# style of the list of structured data below the page, which must not depend on the style sheets of the page
 DATA_BOX = (
     "all:initial;display:block;clear:both;margin:24px 8px 8px;padding:12px;border:1px dashed #8a94a3;background:#fff;"
     "color:#1c2430;font:14px/1.9 system-ui,sans-serif"
@@ -73,7 +74,7 @@ class Frame(NamedTuple):
 
 
 def make_frame(page: Page, path: Path, root: Path) -> Frame:
-    """Read the file of a page again and return what to display.
+    """Read the file of a page again and return the content to display.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
     path : Path
         File of the page.
     root : Path
-        Folder of pages; no file outside of it is read or named.
+        Folder of pages. No file outside this folder is read or named.
 
     Raises
     ------
@@ -109,7 +110,7 @@ def make_frame(page: Page, path: Path, root: Path) -> Frame:
 
 
 def _structured_data(page: Page, start: int) -> list[list[Any]]:
-    """List the structured data of a page below it, ready for labelling."""
+    """Return nodes that list the structured data of a page below it, so that it can be labelled."""
     values = page.structured_values
     if not values or not start:
         return []
@@ -145,7 +146,7 @@ def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> lis
     nodes: list[list[Any]] = []
 
     def add_child(above: int) -> int:
-        """Return the parent of a new node; an ancestor if it is too deep."""
+        """Return the parent of a new node, or a higher ancestor if the parent is too deep."""
         parent = position.get(above, -1)
         if parent >= 0 and depth[parent] >= MAX_DEPTH:
             parent = nodes[parent][1]
@@ -159,7 +160,7 @@ def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> lis
                 continue
             if k in number:
                 last_text[above] = number[k]
-            # a text after a comment belongs to the previous text
+            # a text after a comment is part of the same page node as the previous text
             is_blank = not tree.texts[k].strip()
             page_node = -1 if is_blank else number.get(k, last_text.get(above, -1))
             nodes.append(["#", add_child(above), tree.texts[k], page_node])
@@ -173,7 +174,7 @@ def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> lis
 def _attributes(tag: str, original: dict[str, str], folder: Path, root: Path) -> dict[str, str]:
     attributes = {name: value for name, value in original.items() if name in ATTRIBUTES}
     if tag == "a" and "href" in original:
-        attributes["href"] = "#"  # displayed as a link that leads nowhere
+        attributes["href"] = "#"  # display it as a link, but without a target
     if tag == "img":
         attributes["src"] = picture_address(original, folder, root)
     if tag == "input":
@@ -192,12 +193,13 @@ def picture_address(attributes: dict[str, str], folder: Path, root: Path) -> str
     attributes : dict of str to str
         Attributes of the ``img`` element.
     folder, root : Path
-        Folder of the page, and folder of all pages.
+        Folder of the page, and folder that contains all pages.
 
     Returns
     -------
     str
-        Path of a picture within ``root``, relative to the page; or a small ``data:`` address; or empty.
+        Path of a picture within ``root``, relative to the page, or a small ``data:`` address. Empty if the address is
+        neither.
 
     Examples
     --------
@@ -219,8 +221,8 @@ def picture_address(attributes: dict[str, str], folder: Path, root: Path) -> str
 def _local_file(address: str, folder: Path, root: Path) -> Path | None:
     """Return the file of a relative address within the folder of pages, or None.
 
-    An address that begins with "/" is searched for from the folder of the page upwards, because a site may have been
-    saved with its folders.
+    For an address that begins with "/", the folder of the page and its parents are searched, because a site may have
+    been saved with its folder structure.
     """
     try:
         parts = urlsplit(address)
@@ -237,7 +239,7 @@ def _local_file(address: str, folder: Path, root: Path) -> Path | None:
 
 
 def file_inside(root: Path, name: str) -> Path | None:
-    """Return an existing file by its path within a folder; None if it is outside.
+    """Return a file by its path within a folder, or None if it does not exist or is outside the folder.
 
     Examples
     --------
@@ -255,7 +257,7 @@ def file_inside(root: Path, name: str) -> Path | None:
 
 
 def _styles(tree: RawTree, folder: Path, root: Path) -> list[str]:
-    """Return the style sheets of a page, embedded or in local files, in their order."""
+    """Return the style sheets of a page, embedded or in local files, in document order."""
     styles: list[str] = []
     for k, tag in enumerate(tree.tags):
         attributes = tree.attributes[k]

@@ -1,4 +1,4 @@
-"""Updates of ``labels.jsonl``, one line at a time and atomic."""
+"""Atomic updates of single lines of ``labels.jsonl``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LabelFile:
         return [labels for labels, _ in self._lines()]
 
     def put(self, row: dict[str, Any]) -> None:
-        """Replace the line of a page, or add it. On return it is on the disk.
+        """Replace the line of a page, or add it. The line is on the disk when the method returns.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class LabelFile:
         with self._lock:
             lines = {labels.page: text for labels, text in self._lines()}
             previous = json.loads(lines[row["page"]]) if row["page"] in lines else {}
-            previous.pop("values", None)  # replaced by nodes; other entries are preserved
+            previous.pop("values", None)  # labels by node replace those by value; other entries are preserved
             lines[row["page"]] = json.dumps({**previous, **row}, ensure_ascii=False)
             self._write(lines.values())
 

@@ -40,7 +40,7 @@ class Answers(NamedTuple):
     records : list of list of Record
         Records of each page.
     ranges : list of list of tuple of int
-        First and last nodes of the records of each page; empty for one record per page.
+        First and last nodes of the records of each page; empty if the page has one record.
     certainty : list of float
         Certainty of each page, see `page_certainty`.
     """
@@ -58,13 +58,13 @@ class Learner:
     ----------
     pages : sequence of Page
     settings : Extractor
-        Its parameters are used; it need not be fitted.
+        Extractor with the parameters to use. It need not be fitted.
     records : {"one", "many", "auto"}
 
     Attributes
     ----------
     pictures : bool
-        Whether images can be values even if no label is on an image yet.
+        Whether images are candidates even if no image is labelled yet.
     """
 
     def __init__(self, pages: Sequence[Page], settings: Extractor, records: str = "one") -> None:
@@ -84,13 +84,13 @@ class Learner:
         return self._views
 
     def features_of(self, view: View) -> Featurised:
-        """Return the features of a view, computed once."""
+        """Return the cached features of a view."""
         if view not in self._features:
             self._features[view] = self._compute_features(view)
         return self._features[view]
 
     def prepare(self, kinds: Kinds, progress: Progress) -> None:
-        """Compute the features of all pages."""
+        """Compute and cache the features of all pages."""
         for view in progress(self.views(kinds), "features"):
             self.features_of(view)
 
@@ -126,7 +126,7 @@ class Learner:
         return fitted
 
     def answer(self, extractor: Extractor, min_confidence: float, progress: Progress) -> Answers:
-        """Extract the records of all pages.
+        """Extract the records of all pages and compute how certain the model is about each page.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class Learner:
 
 
 def _record_ranges(view: View, margins: NDArray[np.float64]) -> list[tuple[int, ...]]:
-    """Return the first and last nodes of the records of a page; empty for one record."""
+    """Return the first and last nodes of the records of a page; empty if the page has one record."""
     parts = choose_records(view, margins)
     return [(view.leaves[part[0]], view.leaves[part[-1]]) for part in parts] if len(parts) > 1 else []
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from maxendnet.web.model.decode import BestLeaf
 
-MIN_CERTAIN = 0.8  # confidence of a certain cell
-MIN_EXTRACTED = 0.2  # confidence of a cell that is not empty
+MIN_CERTAIN = 0.8  # minimum confidence of a certain cell
+MIN_EXTRACTED = 0.2  # minimum confidence of a non-empty cell
 
 
 def next_page(
@@ -15,8 +15,8 @@ def next_page(
 ) -> int | None:
     """Return the next page to label, or None when all are done.
 
-    One random page of each site comes first, then the least certain page. Of the orders compared in benchmarks/WEB.md,
-    this one needs the fewest pages.
+    One random page of each site comes first, then the least certain page. No order compared in benchmarks/WEB.md is
+    better overall.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def next_page(
     done : collection of int
         Pages to skip.
     certainty : sequence of float
-        Certainty of each page, see `page_certainty`; equal before there is a model.
+        Certainty of each page, see `page_certainty`. All are equal before the first model is trained.
     shuffled : sequence of int
         All pages in random order, to break ties.
 
@@ -45,8 +45,8 @@ def next_page(
 def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
     """Return the certainty of a model about a page: the smallest lead of its fields.
 
-    The lead is more informative than the confidence: two places with nearly the same high score both have a high
-    confidence, and a label decides between them.
+    The lead is more informative than the confidence: if two leaves have nearly the same high score, the confidence is
+    high, but only a label can decide between the two.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
 def is_certain(confidences: Sequence[float]) -> bool:
     """Whether a page needs no review.
 
-    Each cell must be certain or empty, and at least half must not be empty.
+    Each cell must be certain or empty, and at least half of the cells must not be empty.
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """Local HTTP server of the labelling page.
 
-Security. The server listens on 127.0.0.1 only and answers only requests whose Host is its own address, which prevents
-DNS rebinding. Every path begins with a random secret, so that other users of the machine and other web pages cannot
-read anything. A change also requires the secret in a header, which forms cannot send, the server's own Origin, and JSON
-of limited size. There is no CORS. Only pictures within the folder of pages are served as files. The content security
-policy allows only the scripts of the labelling page, and no scripts at all in the frame of the saved page.
+Security. The server listens on 127.0.0.1 only, and answers only requests whose Host header is its own address. This
+prevents DNS rebinding. Every path begins with a random secret, so that other users of the machine and other web pages
+cannot read anything. A change also requires the secret in a header, which forms cannot send, the server's own Origin,
+and JSON of limited size. There is no CORS. Only pictures within the folder of pages are served as files. The content
+security policy allows only the scripts of the labelling page, and no scripts at all in the frame of the saved page.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DENY_ALL = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ances
 
 
 class RequestError(Exception):
-    """Error that ends a request with a status and a message."""
+    """Error that ends a request with an HTTP status and a message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class LabelServer(ThreadingHTTPServer):
     ----------
     session : LabellingSession
     port : int
-        0 for a free port.
+        Port to listen on; 0 for a free port.
 
     Attributes
     ----------
@@ -93,10 +93,10 @@ class Handler(BaseHTTPRequestHandler):
 
     server: LabelServer
     server_version, sys_version = "maxendnet", ""
-    timeout = 20  # seconds without data
+    timeout = 20  # seconds without data until the connection is closed
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Log nothing: the terminal shows messages for the user."""
+        """Log nothing, because the terminal shows only messages for the user."""
 
     def do_GET(self) -> None:
         self._respond(self._get)
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError as error:
             message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             self._json({"error": message}, HTTPStatus.INTERNAL_SERVER_ERROR)
-        except Exception as error:  # report it to the user
+        except Exception as error:  # show it to the user in the labelling page
             self._json({"error": f"{type(error).__name__}: {error}"}, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Labelling session: pages, labels on the disk, and predictions of the model."""
+"""Labelling session: the pages, their labels on the disk, and the predictions of the current model."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from maxendnet.web.pages.page import Page
 from maxendnet.web.progress import Progress
 from maxendnet.web.views.view import View, value_of
 
-MIN_CONFIDENCE = 0.2  # of suggestions; the default of `maxendnet web extract`
-MAX_LABELS = 5_000  # of a page
+MIN_CONFIDENCE = 0.2  # minimum confidence of suggestions, the default of `maxendnet web extract`
+MAX_LABELS = 5_000  # maximum number of labels on a page
 MAX_TEXT = 20_000  # characters of a text sent to the browser
-MAX_VIEWS = 50  # cached
+MAX_VIEWS = 50  # maximum number of cached views
 START_DELAY = 3.0  # seconds until training begins if no page was opened
-STOP_TIMEOUT = 5.0  # seconds
+STOP_TIMEOUT = 5.0  # seconds to wait for the training thread to end
 PICTURE_WORDS = ("image", "picture", "photo")
 
 
 class Refused(ValueError):
-    """A change that cannot be made; the message is shown to the user."""
+    """Raised for a change that cannot be made; the message is shown to the user."""
 
 
 class Stale(Refused):
-    """The labels of a page have changed since the user opened it."""
+    """Raised if the labels of a page have changed since the user opened it."""
 
 
 class Interrupted(Exception):
-    """Training is stopped because the labels have changed or the session ends."""
+    """Raised to stop training because the labels have changed or the session ends."""
 
 
 class LabellingSession:
@@ -54,14 +54,14 @@ class LabellingSession:
     Parameters
     ----------
     root : Path
-        Folder of pages; the names of the pages are paths within it.
+        Folder of pages. The names of pages are paths relative to it.
     pages : sequence of Page
     fields : sequence of str
     labels : LabelFile
     model : Path, optional
         File to which each new model is written.
     settings : Extractor, optional
-        Parameters of the model. If it is fitted, it gives the first suggestions.
+        Extractor with the parameters of the model. If it is fitted, it makes the first suggestions.
     records : {"one", "many", "auto"}
 
     Attributes
@@ -72,11 +72,11 @@ class LabellingSession:
     answers : Answers or None
         Predictions of the current model.
     version : int
-        Changes with the labels and the model.
+        Counter that increases when labels or the model change.
     doing : str
         Current activity of the background thread; empty when idle.
     problem : str
-        Message of the last training, or empty.
+        Error or warning of the last training; empty if there was none.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class LabellingSession:
         return {i for i, labels in self.labels.items() if labels.done}
 
     def stamp(self, i: int) -> str:
-        """Return a hash of the labels of a page, to detect changes by others."""
+        """Return a hash of the labels of a page, used to detect changes by other programs or tabs."""
         given = self.labels.get(i)
         if given is None:
             return ""
@@ -176,14 +176,14 @@ class LabellingSession:
         stamp : str, optional
             Expected hash of the labels on the disk, see `stamp`.
         none : bool
-            Confirms that the page has none of the fields; required for a page that is done without labels.
+            Confirms that the page contains none of the fields. Required to save a page without labels as done.
 
         Raises
         ------
         Stale
             The labels on the disk have another hash.
         Refused
-            Another page, no such text, no such field, or no labels without ``none``.
+            The checksum differs, a text or field does not exist, or there are no labels and ``none`` is False.
         LabelError, OSError
             The file cannot be read or written; nothing is changed.
         """
@@ -210,7 +210,7 @@ class LabellingSession:
         self._change(i, stamp, lambda: self.file.put({**row, "done": done}))
 
     def _change(self, i: int, stamp: str | None, write: Callable[[], None]) -> None:
-        """Change the label file, and train again if the page was or is done."""
+        """Change the label file with ``write``, and train again if the page was done before or is done now."""
         with self._lock:
             self._set_labels(self.file.read())
             if stamp is not None and stamp != self.stamp(i):
@@ -235,7 +235,7 @@ class LabellingSession:
     # ---- pages --------------------------------------------------------------------------------------------------
 
     def next(self, but: int | None = None) -> int | None:
-        """Return the next page to label, preferably not ``but``; None if all are done."""
+        """Return the next page to label, preferably not ``but``, or None if all pages are done."""
         with self._lock:
             sites = [page.site for page in self.pages]
             certainty = self.answers.certainty if self.answers is not None else [0.0] * len(sites)
@@ -269,14 +269,14 @@ class LabellingSession:
             }  # fmt: skip
 
     def brief(self) -> dict[str, Any]:
-        """Return the part of `state` that changes during training."""
+        """Return the values that change during training: version, activity and problem."""
         with self._lock:
             return {"version": self.version, "doing": self.doing, "problem": self.problem}
 
     def show(self, i: int, drawn: bool = True) -> dict[str, Any]:
         """Return a page as JSON; with ``drawn``, include its frame and leaves."""
         with self._training_paused(), ThreadPoolExecutor(1) as executor:
-            # the page is parsed in another process while its leaves are computed here
+            # another process parses the page while this thread computes its leaves
             path = (self.root / self.pages[i].name).resolve()
             frame = executor.submit(make_frame, self.pages[i], path, self.root) if drawn else None
             content = self._show(i)
@@ -362,12 +362,12 @@ class LabellingSession:
 
     def _run(self) -> None:
         settings = self.learner.settings
-        with self._lock:  # send the first page before training begins
+        with self._lock:  # let the server send the first page before training begins
             self._lock.wait_for(lambda: self._opened or self._stop, timeout=START_DELAY)
         try:
             self._report("reading pages")
             is_fitted = hasattr(settings, "estimator_")
-            # guess from the names of the fields, so that the first label on a picture needs no new features
+            # guess from field names whether images are needed, so that features need not change with the first image
             self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
             kinds = Kinds(settings.images_, settings.data_) if is_fitted else Kinds(self.learner.pictures)
             progress = self._interruptible(stop_only=True)
@@ -388,7 +388,7 @@ class LabellingSession:
                 fields = list(self.fields)
             try:
                 if any(labels):
-                    # a quick model without confidences first, then one with confidences
+                    # train a quick model without confidences first, then one with confidences
                     for calibrate in (False, True):
                         self._train(labels, fields, calibrate)
             except Interrupted:
@@ -399,11 +399,13 @@ class LabellingSession:
 
     def _train(self, labels: Sequence[PageLabels | None], fields: Sequence[str], calibrate: bool) -> None:
         self._report("training" if not calibrate else "calibrating confidences")
-        progress = self._interruptible(stop_only=not calibrate)  # the first model is quick, and the user waits for it
+        progress = self._interruptible(
+            stop_only=not calibrate
+        )  # do not interrupt the first model, which is quick and for which the user waits
         extractor = self.learner.fit(labels, fields, calibrate, progress)
         self._report(self.doing, "".join(extractor.problems_[:1]))
         if calibrate and not any(curve.n_answers for curve in extractor.calibrations_.values()):
-            return  # too few pages for calibration
+            return  # there are too few pages for calibration
         self._publish(self.learner.answer(extractor, MIN_CONFIDENCE, progress), save=True)
 
     def _publish(self, answers: Answers, save: bool) -> None:
@@ -418,9 +420,9 @@ class LabellingSession:
             self.doing, self.problem = doing, problem
 
     def _interruptible(self, stop_only: bool) -> Progress:
-        """Return a progress function that raises `Interrupted`.
+        """Return a progress function that raises `Interrupted` if labels change or the session ends.
 
-        With ``stop_only``, changed labels do not interrupt.
+        With ``stop_only``, it ignores changed labels.
         """
 
         def progress(items: Iterable[Any], _: str) -> Iterator[Any]:
@@ -435,12 +437,12 @@ class LabellingSession:
 
 
 def _whole(view: View, node: int) -> Span | None:
-    """Return the span of a whole node; None if it is not a leaf."""
+    """Return the span of a whole node, or None if the node is not a leaf."""
     return whole(view, view.leaf_of[node]) if node in view.leaf_of else None
 
 
 def _place(view: View, span: Span) -> int | list[int]:
-    """Return a span as JSON: a node number if it is whole, else four numbers."""
+    """Return a span as a JSON value: a node number if it is a whole leaf, otherwise a list of four numbers."""
     return list(span) if is_part(view, span) else span.first
 
 

@@ -1,8 +1,8 @@
 """Labels for unlabelled items of a listing, by alignment with a labelled item.
 
-The leaves of two items are aligned in order, each with a leaf of the same tag and kind of text, as many as possible.
-Leaves whose alignment is unique have the field of the labelled leaf. A field whose leaf is not aligned is missing,
-unless a text of its kind is left over: then it is unknown.
+As many leaves of the two items as possible are aligned in order, each with a leaf of the same tag and kind of text. If
+the alignment of a leaf is unique, the leaf gets the field of the labelled leaf. A field whose labelled leaf is not
+aligned is missing in the other item, unless an unaligned text of the same kind remains: then the field is unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maxendnet.web.fields.leaf_labels import JOIN, NONE, fields_of
 from maxendnet.web.views.outline import Token, leaf_tokens, readable_classes
 from maxendnet.web.views.view import View
 
-MAX_LEAVES = 200  # of an item
+MAX_LEAVES = 200  # maximum number of leaves of an item
 
 
 class Alignment(NamedTuple):
@@ -25,7 +25,7 @@ class Alignment(NamedTuple):
 
 
 def record_tokens(view: View) -> list[Token]:
-    """Return for every leaf of an item its tag with the first class, and the kind of its text or its caption."""
+    """Return a token per leaf of an item: its tag with the first class, and the kind of its text or its caption."""
     page = view.page
     out = []
     for k, (tag, kind) in enumerate(leaf_tokens(view)):
@@ -35,7 +35,7 @@ def record_tokens(view: View) -> list[Token]:
 
 
 def align(tokens: Sequence[Token], sample: Sequence[Token], labels: Sequence[str]) -> Alignment | None:
-    """Return the labels of an item from those of a labelled item; None if no leaf with a field is aligned.
+    """Transfer the labels of a labelled item to another item; None if no leaf with a field is aligned.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def align(tokens: Sequence[Token], sample: Sequence[Token], labels: Sequence[str
 
 
 def _matches(tokens: Sequence[Token], sample: Sequence[Token]) -> dict[int, int]:
-    """Return the longest common subsequence with the earliest matches, from leaves of the sample to leaves."""
+    """Return the longest common subsequence with the earliest matches, as a map from sample leaves to leaves."""
     n, m = len(sample), len(tokens)
     longest = [[0] * (m + 1) for _ in range(n + 1)]
     for i in range(n - 1, -1, -1):

@@ -1,10 +1,10 @@
 """Markup patterns of the items of a listing, learned from one or two labelled items.
 
-A labelled item is given by a few leaves. The search considers what repeats around them: one element per item (a table
-row, a card, a list element), or runs of siblings that begin at a mark (a term, a heading, a row of a certain shape),
-are separated by marks (a rule, line breaks), or have a fixed length (two items per row). Runs may be split by columns.
-The score of a pattern is high if it gives many items similar to the labelled one: the same kinds of texts in the same
-order.
+A labelled item is specified by a few leaves. The search considers markup that repeats around them: one element per item
+(a table row, a card, a list element), or runs of siblings that begin at a mark (a term, a heading, a row of a certain
+shape), are separated by marks (a rule, line breaks), or have a fixed length (two items per row). Runs may be split by
+columns. The score of a pattern is high if it matches many items similar to the labelled one, with the same kinds of
+texts in the same order.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import Any, NamedTuple
 from maxendnet.web.pages.page import Page, words
 from maxendnet.web.views.outline import Item, Outline, Token
 
-MAX_SIBLINGS = 6  # before the first labelled sibling, as candidates for the begin of an item
-MAX_ANCESTORS = 3  # of the labelled leaves whose children may form items
-MAX_STEP = 12  # siblings of an item without marks
-MAX_PAGES = 8  # of a site, to score patterns
-MAX_ITEMS = 400  # of a labelled page, to score patterns
-MAX_LEVELS = 30  # above the labelled leaves
+MAX_SIBLINGS = 6  # siblings before the first labelled one that may be the start of an item
+MAX_ANCESTORS = 3  # ancestors of the labelled leaves whose children may form items
+MAX_STEP = 12  # maximum number of siblings that form an item of fixed length
+MAX_PAGES = 8  # pages of a site on which patterns are scored
+MAX_ITEMS = 400  # items of a labelled page on which patterns are scored
+MAX_LEVELS = 30  # levels searched above the labelled leaves
 MAX_FINALISTS = 48  # patterns that are scored on all pages
-MIN_GOOD = 0.45  # similarity to the labelled items of a good item
-MIN_ITEM = 0.2  # similarity of any item in a region with good items
-MIN_REGION = 0.5  # mean similarity of the good items of a region
+MIN_GOOD = 0.45  # minimum similarity of a good item to a labelled item
+MIN_ITEM = 0.2  # minimum similarity of any item in a region with good items
+MIN_REGION = 0.5  # minimum mean similarity of the good items of a region
 MIN_REGION_ITEMS = 3  # smaller regions are judged together
 NEUTRAL = 0.55  # similarity of an item that does not change the score of a pattern
-SPECIFIC = 0.75  # a pattern with a class is preferred if its score is at least that of the best times this
-MAX_PENALTY = 0.1  # of an item in the score of a pattern
+SPECIFIC = 0.75  # prefer a pattern with a class if its score is at least this times the best score
+MAX_PENALTY = 0.1  # maximum penalty of an item in the score of a pattern
 UNITS = {
     "element": 1.0,
     "from": 0.985,
     "between": 0.975,
     "every": 0.95,
-}  # factors of the score, which prefer simple patterns
+}  # factors of the score that favour simple patterns
 MARKS = {"tag": 1.0, "class": 1.0, "void": 1.0, "text": 0.99, "shape": 0.97}
 COLUMNS = 0.97
-MIN_SHARED = 0.6  # fraction of common leaves of similar items
+MIN_SHARED = 0.6  # minimum fraction of leaves that similar items have in common
 SEPARATORS = words("br hr")
 
 ANY = "any"
@@ -52,16 +52,16 @@ class Pattern(NamedTuple):
     Attributes
     ----------
     unit : {"element", "from", "between", "every"}
-        An element is an item; or its children form items that begin at a mark, are separated by marks, or have a
-        fixed length.
+        ``"element"``: the element is an item. Otherwise its children form items, which begin at a mark (``"from"``),
+        are separated by marks (``"between"``), or have a fixed length (``"every"``).
     path : str
-        Tags from the body to the element.
+        Tag path from the body to the element.
     level, name : int, str
-        Class that the ancestor ``level`` levels above the element must have; empty for no condition.
+        The ancestor ``level`` levels above the element must have the class ``name``; empty for no condition.
     mark : tuple of str
         Mark of the children that begin or separate items, see `Outline.marks_of`.
     step, offset : int
-        For ``"every"``: number of children of an item, and index of the first.
+        For ``"every"``: number of children per item, and index of the first child of the first item.
     columns : bool
         Whether items are split by columns.
     """
@@ -77,7 +77,7 @@ class Pattern(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """Factor of the score, which prefers simple patterns."""
+        """Factor of the score that favours simple patterns."""
         mark = MARKS[self.mark[0]] if self.mark else 1.0
         return UNITS[self.unit] * mark * (COLUMNS if self.columns else 1.0)
 
@@ -86,7 +86,7 @@ class Pattern(NamedTuple):
 
 
 def find_items(outline: Outline, pattern: Pattern) -> list[tuple[int, Item]]:
-    """Return all items that match a pattern on a page, each with the element around it.
+    """Return all items of a page that match a pattern, each with the element that contains it.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _group(outline: Outline, siblings: list[int], pattern: Pattern) -> list[list
     if pattern.unit == "from":
         bounds = [*at, len(siblings)]
         out = [siblings[a:b] for a, b in pairwise(bounds)]
-        if len(out) > 2:  # siblings after the last item do not belong to it
+        if len(out) > 2:  # the last group may include siblings after the last item
             out[-1] = out[-1][: max(map(len, out[:-1]))]
         return out
     width = int(pattern.mark[-1]) if pattern.mark[0] == "void" else 1
@@ -135,7 +135,7 @@ def _group(outline: Outline, siblings: list[int], pattern: Pattern) -> list[list
 
 
 def _columns(outline: Outline, rows: list[int]) -> list[Item]:
-    """Return the cells of every column of some rows as an item."""
+    """Return one item per column: the cells of the column in all rows."""
     if len(rows) == 1:
         rows = outline.children.get(rows[0], [])
     cells = [[t for t in outline.children.get(row, ()) if outline.page.tags[t] != "#text"] for row in rows]
@@ -148,7 +148,9 @@ def _columns(outline: Outline, rows: list[int]) -> list[Item]:
 
 
 def similarity(tokens: Sequence[Token], sample: Sequence[Token], n: int) -> float:
-    """Return the number of tokens of a sample that occur in order, divided by n; with another tag, one counts half.
+    """Return the number of sample tokens that occur in order, divided by n.
+
+    A token with another tag counts 0.5, and a token with the same tag but another kind counts 0.3.
 
     Examples
     --------
@@ -177,9 +179,9 @@ class Sample(NamedTuple):
     outline : Outline
         Outline of its page.
     leaves : list of int
-        Leaves that are certainly in the item, in order.
+        Leaves that are certainly in the item, in document order.
     either : list of list of list of int
-        For every value that occurs several times, the leaves of each occurrence.
+        For every value that occurs several times on the page, the leaves of each occurrence.
     tokens : list of Token
         Tokens of its leaves, in order.
     """
@@ -190,7 +192,7 @@ class Sample(NamedTuple):
     tokens: list[Token]
 
     def is_in(self, item: Item) -> bool:
-        """Whether all values are in an item."""
+        """Whether an item contains all values of the sample."""
         nodes = self.outline.view.leaves
         return all(_contains(item, nodes[k]) for k in self.leaves) and all(
             any(all(_contains(item, nodes[k]) for k in leaves) for leaves in places) for places in self.either
@@ -209,8 +211,8 @@ def similar_items(
 ) -> ScoredItems:
     """Return the items that match a pattern and are similar to a labelled item.
 
-    Items below one element form a region; a region needs enough good items. With ``near``, a node, only the items
-    around it are considered if there are very many.
+    Items in the same element form a region. A region counts only if its good items are similar enough on average. If
+    there are more than `MAX_ITEMS` items, only those around the node ``near`` are considered.
     """
     n = max(map(len, samples), default=1)
     regions: dict[int, list[tuple[Item, float]]] = {}
@@ -228,7 +230,7 @@ def similar_items(
     small = [pair for region in regions.values() if len(region) < MIN_REGION_ITEMS for pair in region]
     for region in [small, *(region for region in regions.values() if len(region) >= MIN_REGION_ITEMS)]:
         good = [value for _, value in region if value >= MIN_GOOD]
-        # some items of a listing may differ, but a menu with a price in it is not a listing
+        # accept a listing with some dissimilar items, but not a menu that contains a price
         if good and sum(good) / len(good) >= MIN_REGION:
             items += [item for item, value in region if value >= MIN_ITEM]
             score += sum(max((value - NEUTRAL) / (1.0 - NEUTRAL), -MAX_PENALTY) for _, value in region)
@@ -246,7 +248,7 @@ class Listing(NamedTuple):
     Attributes
     ----------
     patterns : list of Pattern
-        On every page the one with the highest score is used.
+        Patterns of the items. On every page the pattern with the highest score is used.
     samples : list of list of Token
         Tokens of the labelled items.
     """
@@ -260,7 +262,7 @@ class Listing(NamedTuple):
         return max(by_pattern, key=lambda scored: scored.score).items if by_pattern else []
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the model as JSON values, for a file."""
+        """Return the model as JSON values, to be stored in a file."""
         return {"patterns": [list(pattern) for pattern in self.patterns], "samples": self.samples}
 
     @classmethod
@@ -291,7 +293,7 @@ class Listing(NamedTuple):
 
 
 def sample_of(outline: Outline, places: Sequence[Sequence[Sequence[int]]]) -> Sample:
-    """Return a labelled item from the possible places of its values.
+    """Return the labelled item whose values have these possible places.
 
     Parameters
     ----------
@@ -303,13 +305,13 @@ def sample_of(outline: Outline, places: Sequence[Sequence[Sequence[int]]]) -> Sa
     unambiguous = [leaves for leaves, of_value in zip(chosen, places) if len(of_value) == 1]
     either = [[list(leaves) for leaves in of_value] for of_value in places if len(of_value) > 1] if unambiguous else []
     n_fields = Counter(k for leaves in chosen for k in leaves)
-    # a text with several fields may have fewer in other items, and then another kind
+    # a text with several fields may have fewer fields, and thus another kind, in other items
     tokens = [(outline.tokens[k][0], ANY if n_fields[k] > 1 else outline.tokens[k][1]) for k in sorted(n_fields)]
     return Sample(outline, sorted({k for leaves in unambiguous or chosen for k in leaves}), either, tokens)
 
 
 def _nearest(places: Sequence[Sequence[Sequence[int]]]) -> list[Sequence[int]]:
-    """Choose a place for every value so that the range of all of them is short.
+    """Choose a place for every value so that all values are close together.
 
     Examples
     --------
@@ -333,21 +335,21 @@ def _nearest(places: Sequence[Sequence[Sequence[int]]]) -> list[Sequence[int]]:
 
 
 def learn_listing(samples: Sequence[Sample], unlabelled: Sequence[Outline] = (), min_items: int = 2) -> Listing | None:
-    """Return patterns that find the labelled items and similar ones.
+    """Return patterns that match the labelled items and similar ones.
 
     Parameters
     ----------
     samples : sequence of Sample
         Labelled items of one site.
     unlabelled : sequence of Outline
-        More pages of the site.
+        Further pages of the site.
     min_items : int
         Minimum number of items on a labelled page.
 
     Returns
     -------
     Listing or None
-        None if nothing repeats around the labelled items.
+        None if no markup repeats around the labelled items.
     """
     patterns: list[Pattern] = []
     remaining = list(samples)
@@ -363,10 +365,10 @@ def learn_listing(samples: Sequence[Sample], unlabelled: Sequence[Outline] = (),
 
 
 def n_similar_items(sample: Sample, listing: Listing) -> int:
-    """Return the number of items of a page that are similar to a labelled one; 0 if these are fewer than half.
+    """Return the number of items on a page that are similar to a labelled item, or 0 if most items are not.
 
-    All leaves are compared, also those without a field: sections of a page with one record may each have a name and a
-    price, but differ otherwise.
+    All leaves are compared, also those without a field, because the sections of a page with one record may each contain
+    a name and a price, but differ otherwise.
     """
     outline = sample.outline
     items = listing.items(outline)
@@ -381,7 +383,7 @@ def n_similar_items(sample: Sample, listing: Listing) -> int:
 def _best_pattern(
     remaining: Sequence[Sample], samples: Sequence[Sample], unlabelled: Sequence[Outline], min_items: int
 ) -> Pattern | None:
-    """Return the pattern of the first remaining sample that matches most of them and has the highest score."""
+    """Return the pattern that matches the first remaining sample and most others, and has the highest score."""
     first = remaining[0]
     tokens = [sample.tokens for sample in samples]
     same_page = [sample for sample in samples if sample.outline is first.outline and sample is not first]
@@ -405,25 +407,25 @@ def _best_pattern(
         total = sum(similar_items(outline, pattern, tokens).score for outline in pages)
         finalists.append((total * pattern.factor, pattern))
     best = max(score for score, _ in finalists)
-    # a class excludes other lists, but must not exclude items
+    # prefer a pattern with a class, which excludes other lists, unless it also excludes items
     with_class = [(score, pattern) for score, pattern in finalists if pattern.name or pattern.mark[:1] == ("class",)]
     if with_class and max(score for score, _ in with_class) >= SPECIFIC * best:
         finalists = with_class
-    # at equal scores the outermost element, which may contain unlabelled values
+    # at equal scores prefer the outermost element, because it may contain unlabelled values
     return max(
         finalists, key=lambda row: (round(row[0], 6), -row[1].path.count("/"), row[1].name != "", -row[1].level)
     )[1]
 
 
 def _is_separate(sample: Sample, same_page: Sequence[Sample], items: Sequence[Item]) -> bool:
-    """Whether one item contains a labelled item, and nothing of the others on its page."""
+    """Whether an item contains the sample, but no leaf of the other samples on the page."""
     nodes = sample.outline.view.leaves
     item = next((item for item in items if sample.is_in(item)), None)
     return item is not None and not any(_contains(item, nodes[k]) for s in same_page for k in s.leaves)
 
 
 def _matches(pattern: Pattern, sample: Sample, tokens: Sequence[Sequence[Token]]) -> bool:
-    """Whether a pattern finds an item that contains a labelled one."""
+    """Whether a pattern matches an item that contains the sample."""
     return any(sample.is_in(item) for item in similar_items(sample.outline, pattern, tokens).items)
 
 
@@ -432,7 +434,7 @@ def _contains(item: Item, node: int) -> bool:
 
 
 def candidates(sample: Sample) -> Iterator[Pattern]:
-    """Yield patterns that might find a labelled item."""
+    """Yield candidate patterns for a labelled item."""
     outline = sample.outline
     nodes = [outline.view.leaves[k] for k in sample.leaves]
     around = outline.view.elements[sample.leaves[0]] if len(nodes) == 1 else _common(outline, nodes)
@@ -452,7 +454,7 @@ def candidates(sample: Sample) -> Iterator[Pattern]:
 
 
 def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pattern]:
-    """Yield patterns of groups of the children of an element."""
+    """Yield patterns in which groups of an element's children are items."""
     siblings = outline.children.get(t, [])
     if len(siblings) < 2:
         return
@@ -488,7 +490,7 @@ def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pat
 
 
 def _selectors(outline: Outline, t: int) -> Iterator[tuple[str, int, str]]:
-    """Yield conditions for elements like t: its path, and a class of it or of an ancestor."""
+    """Yield conditions that select elements similar to t: its path, and a class of t or of an ancestor."""
     yield outline.paths[t], 0, ""
     level, above = 0, t
     while above > 0 and level < MAX_LEVELS:

@@ -1,4 +1,4 @@
-"""Items of a page without labels: runs of similar siblings."""
+"""Detection of items without labels, as runs of similar siblings."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from maxendnet.web.fields.labels import in_record
 from maxendnet.web.pages.page import Page
 from maxendnet.web.views.view import View
 
-MIN_ITEMS = 3  # in a run
-MIN_SIMILARITY = 0.6  # of siblings in a run
-MAX_DEPTH = 4  # of a signature
-MAX_NODES = 200  # of a signature
-MAX_CHILDREN = 3_000  # of one element
-MIN_GAIN = 1.5  # items must score higher than the whole page times this
+MIN_ITEMS = 3  # minimum number of items in a run
+MIN_SIMILARITY = 0.6  # minimum similarity of siblings in a run
+MAX_DEPTH = 4  # levels of the subtree that a signature describes
+MAX_NODES = 200  # nodes of the subtree that a signature describes
+MAX_CHILDREN = 3_000  # children of one element that are compared
+MIN_GAIN = 1.5  # items must score at least this times as high as the whole page
 
 Region = list[tuple[int, int]]
-"""First and last node of every item of a run."""
+"""Run of similar siblings: first and last node of every item."""
 Signature = Counter[tuple[int, str, str]]
-"""Number of nodes with a depth, tag and class below an element."""
+"""Signature of an element: number of nodes below it by depth, tag and class."""
 
 
 def find_regions(page: Page) -> list[Region]:
     """Return the runs of similar siblings of a page, after Liu, Grossman and Zhai (MDR, 2003).
 
-    Children of an element are compared by the tags and classes in their subtrees. An item has one to three children,
-    since it may have several rows.
+    Children of an element are compared by the tags and classes in their subtrees. An item consists of one to three
+    children, because it may have several rows.
 
     Examples
     --------
@@ -64,14 +64,14 @@ def _signature(page: Page, t: int) -> Signature:
 
 
 def _similarity(a: Signature, b: Signature) -> float:
-    """Return the shared fraction of two signatures, from 0 to 1."""
+    """Return the fraction that two signatures have in common, from 0 to 1."""
     return 2.0 * sum((a & b).values()) / max(1, a.total() + b.total())
 
 
 def _runs(page: Page, children: list[int], signatures: list[Signature]) -> list[Region]:
-    """Return the longest disjoint runs; a period is preferred to its multiples."""
+    """Return the longest disjoint runs, preferring fewer children per item."""
     n = len(children)
-    candidates: list[tuple[int, int, int]] = []  # children, -period, start
+    candidates: list[tuple[int, int, int]] = []  # number of children, -period (children per item), start
     for period in (1, 2, 3):
         similar = [
             _similarity(signatures[k], signatures[k + period]) > MIN_SIMILARITY for k in range(n - period)
@@ -101,7 +101,7 @@ def _runs(page: Page, children: list[int], signatures: list[Signature]) -> list[
 
 
 def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
-    """Return the leaves of every record: the items of the run with the highest score, or the whole page as one.
+    """Return the leaves of every record: the items of the best run, or the whole page as a single record.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def choose_records(view: View, margins: NDArray[np.float64]) -> list[list[int]]:
 
 
 def given_records(view: View, records: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return the leaves of every record given by pairs of first and last node; without records, the whole page."""
+    """Return the leaves of records specified by pairs of first and last node; of the whole page if there are none."""
     if not records:
         return [list(range(len(view)))]
     return [[k for k, t in enumerate(view.leaves) if in_record([t], record)] for record in records]

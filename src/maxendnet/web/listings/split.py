@@ -1,8 +1,8 @@
-"""Split listings into items, each a small page.
+"""Split listings into items, each of which is treated as a small page.
 
-Items are to a listing what pages are to a site: they share a template, which separates captions from values, and they
-vote on the place of a field. So models are trained on items and applied to items as if they were pages. Unlabelled
-items of a labelled page are unlabelled pages.
+Items of a listing are similar to pages of a site: they share a template, which distinguishes captions from values, and
+they vote on the place of a field. Therefore models are trained on items, and applied to items, as if they were pages.
+Unlabelled items of a labelled page are treated as unlabelled pages.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from maxendnet.web.views.outline import Item, Outline
 from maxendnet.web.views.view import View
 
 MODES = ("one", "many", "auto")
-MIN_ITEMS = {"many": 2, "auto": 3}  # on a labelled page, by mode
-MIN_SINGLE = 0.75  # fraction of the labelled leaves of a page with one record that another such page must have
-MAX_UNLABELLED = 8  # unlabelled pages of a site, to choose patterns
+MIN_ITEMS = {"many": 2, "auto": 3}  # minimum number of items on a labelled page, by mode
+MIN_SINGLE = 0.75  # to recognise a page with one record: share of the labelled leaves of such a page that it has
+MAX_UNLABELLED = 8  # unlabelled pages of a site that are used to choose patterns
 
 
 class SiteRecords(NamedTuple):
@@ -37,14 +37,14 @@ class SiteRecords(NamedTuple):
     single: list[list[int]]
 
     def items(self, outline: Outline) -> list[Item]:
-        """Return the items of a page; empty for a page with one record."""
+        """Return the items of a page; empty if the page has one record."""
         on_page = set(outline.view.kinds)
         if any(sum(kind in on_page for kind in kinds) >= MIN_SINGLE * len(kinds) for kinds in self.single):
             return []
         return self.listing.items(outline)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the model as JSON values, for a file."""
+        """Return the model as JSON values, to be stored in a file."""
         return {**self.listing.to_plain(), "single": self.single}
 
     @classmethod
@@ -54,7 +54,7 @@ class SiteRecords(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Pages with one record and items of listings, their labels, and the index of the page of each."""
+    """Pages with one record and items of listings, with their labels and the indices of their original pages."""
 
     pages: list[Page]
     labels: list[PageLabels | None]
@@ -153,7 +153,7 @@ def split_pages(
     units : Units
         Pages with one record and items, with their labels.
     problems : list of str
-        Labels that could not be used.
+        Messages about labels that could not be used.
     """
     units, problems = Units([], [], []), []
     for i, (view, given) in enumerate(zip(views, labels)):
@@ -170,7 +170,7 @@ def split_pages(
                     items, unmatched = [], []
                 item_of_record = [_item_of(items, record) for record in records]
                 if all(at is None for at in item_of_record):
-                    items = []  # a page with one record that also has a list
+                    items = []  # the page has one record, and also contains a list
                 elif items:
                     problems += [f"{given.page}: {label}" for label in unmatched]
         if not items:
@@ -179,7 +179,7 @@ def split_pages(
             units.origin.append(i)
             continue
         of_item: dict[int, PageLabels] = {}
-        default = None  # labels of the other items
+        default = None  # labels of unlabelled items
         if given is not None:
             if given.complete and not unmatched and None not in item_of_record:
                 default = PageLabels(given.page, given.site)
@@ -197,7 +197,7 @@ def split_pages(
 
 
 def _item_of(items: Sequence[Item], record: LabelledRecord) -> int | None:
-    """Return the index of the item with all values of a labelled record."""
+    """Return the index of the item that contains all values of a labelled record."""
     for k, item in enumerate(items):
         if all(any(_contains(item, span) for span in spans) for _, spans in record.places):
             return k

@@ -1,4 +1,4 @@
-"""Calibration of confidences by exact matches on held-out pages."""
+"""Calibration: map scores to confidences, the probability of an exact match on held-out pages."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Calibration:
     def __call__(self, best: BestLeaf) -> float:
         z = self.score * squash(best.score) + self.lead * squash(best.lead) + self.edge * best.edge + self.intercept
         confidence = float(1.0 / (1.0 + np.exp(-np.clip(z, -50.0, 50.0))))
-        # rule of succession: n correct answers support no higher confidence
+        # rule of succession: even n correct answers do not justify a higher confidence
         return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else MAX_UNCALIBRATED)
 
 
 def squash(x: float | NDArray) -> NDArray:
-    """Clip scores to [-20, 20]: larger ones carry no more evidence."""
+    """Clip scores to [-20, 20], because larger scores are no stronger evidence."""
     return np.clip(x, -20.0, 20.0)
 
 
@@ -58,11 +58,11 @@ def fit_calibration(
 ) -> Calibration:
     """Fit a calibration curve to held-out answers.
 
-    With fewer than `MIN_ANSWERS` answers the result is the fixed curve.
+    With fewer than `MIN_ANSWERS` answers, return the fixed curve.
 
-    Slopes are non-negative, so that a better score never lowers the confidence, and regularised towards `PRIOR`. Two
-    correct and two wrong answers are added at the mean, so that a small number of correct answers does not yield
-    certainty.
+    Slopes are non-negative, so that a better score never lowers the confidence, and they are regularised towards
+    `PRIOR`. Two correct and two wrong pseudo-answers at the mean score prevent a small number of correct answers from
+    yielding certainty.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def fit_calibration(
     right : sequence of bool
         Whether each answer was correct.
     groups : sequence, optional
-        Group of each answer. Answers of a group, such as a field of a new site, tend to be right or wrong together; a
-        group counts for at most `MAX_GROUP_WEIGHT` answers.
+        Group of each answer. Answers of a group, such as those for one field of a new site, tend to be right or wrong
+        together, so a group counts as at most `MAX_GROUP_WEIGHT` answers.
     """
     if len(answers) < MIN_ANSWERS:
         return Calibration()

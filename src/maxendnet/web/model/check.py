@@ -1,4 +1,4 @@
-"""Detection of changed sites by the field histories of a model."""
+"""Detection of changed sites: compare pages with the field histories stored in a model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.pages.page import Page, group_by_site
 from maxendnet.web.views.selectors import css_path
 
-MIN_SHARE = 0.5  # of the share of pages that had a field at training
-MAX_DROP = 0.3  # of the confidence on a labelled site
-MIN_CONFIDENCE = 0.5  # on an unlabelled site
-MIN_PAGES = 2  # of a site; a single page that differs is not a change of the site
+MIN_SHARE = 0.5  # minimum share of pages with a field, relative to that at training
+MAX_DROP = 0.3  # maximum decrease of the confidence on a labelled site
+MIN_CONFIDENCE = 0.5  # minimum confidence on an unlabelled site
+MIN_PAGES = 2  # pages needed to report a change of their site; a single page may be an exception
 
 
 class SiteReport(NamedTuple):
@@ -31,12 +31,12 @@ class SiteReport(NamedTuple):
     gone : list of str
         Fields whose places are missing on most of the pages that should have them.
     unsure : list of str
-        Fields with a lower confidence than on the training pages, measured on the better half of the pages because
-        pages may lack a field; on an unlabelled site, fields with a low confidence.
+        On a labelled site, fields with a lower confidence than on the training pages; only the better half of the pages
+        counts, because pages may lack a field. On an unlabelled site, fields with a low confidence.
     look_at : list of str
         The least certain pages.
     words : list of str
-        Changes, one sentence each.
+        Descriptions of the changes, one sentence each.
     """
 
     site: str
@@ -117,6 +117,6 @@ def check(extractor: Extractor, pages: Sequence[Page]) -> list[SiteReport]:
 
 
 def _upper_half_mean(confidences: Sequence[float]) -> float:
-    """Return the mean of the larger half."""
+    """Return the mean of the larger half of the confidences."""
     best = sorted(confidences, reverse=True)[: (len(confidences) + 1) // 2]
     return sum(best) / len(best) if best else 0.0

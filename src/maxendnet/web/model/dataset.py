@@ -22,7 +22,7 @@ from maxendnet.web.views.view import Names, View
 
 MODELS = ("choice", "independent", "chain", "hierarchical")
 LEAVES = ("choice", "independent")
-"""Models that score each leaf independently of the labels of the others."""
+"""Page models that score each leaf independently of the labels of other leaves."""
 INNER_GROUP = "inner"
 
 
@@ -77,7 +77,7 @@ def featurise(view: View, groups: Sequence[str], model: str, numbering: Numberin
         parts.append(_numbers(numbering, INNER_GROUP, block_features(view, tree, groups), np.arange(len(tree))))
     n_nodes = len(tree) if tree is not None else len(view)
     entries = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *parts]))
-    entries = entries[np.diff(entries, prepend=-1) != 0]  # without duplicates
+    entries = entries[np.diff(entries, prepend=-1) != 0]  # drop duplicates
     indptr = np.searchsorted(entries, np.arange(n_nodes + 1) << 32)
     return Featurised(numbering, (entries & 0xFFFFFFFF).astype(np.int32), indptr, tree, leaf)
 
@@ -85,7 +85,7 @@ def featurise(view: View, groups: Sequence[str], model: str, numbering: Numberin
 def _numbers(numbering: Numbering, group: str, names: Names, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return an entry for each node and feature of a group.
 
-    An entry has the node in its upper 32 bits and the feature in the lower.
+    The upper 32 bits of an entry are the node, the lower 32 bits the feature.
     """
     features = np.array(numbering.of(group, chain.from_iterable(names)), dtype=np.int64)
     return np.repeat(nodes << 32, [len(of_node) for of_node in names]) | features
@@ -101,7 +101,7 @@ def vocabulary(pages: Sequence[Featurised], sites: Sequence[str], min_sites: int
     sites : sequence of str
         Site of each page.
     min_sites : int
-        Minimum number of sites with the feature; all sites if there are fewer.
+        Minimum number of sites on which a feature must occur. If there are fewer sites, it must occur on all of them.
     """
     return Vocabulary(pages[0].numbering, frequent_features(pages, sites, min_sites))
 
@@ -126,7 +126,7 @@ def to_examples(
     pages : sequence of Featurised
         With a shared numbering.
     vocabulary : Vocabulary
-        Columns; other features are ignored.
+        Features that become columns; other features are ignored.
     model : {"choice", "independent", "chain", "hierarchical"}
     labels : sequence of sequence of str, optional
         Labels of the leaves of each page.
@@ -139,9 +139,10 @@ def to_examples(
 
     Notes
     -----
-    With ``"independent"`` every leaf is one example: the loss is the same, and solvers are faster on many small
-    examples. Identical labelled leaves, such as menus, are merged into one weighted example. With ``"choice"`` a
-    labelled page gives one example per field, see `_choices`; without labels, every leaf is one example.
+    With ``"independent"`` every leaf is one example. The loss is the same as with one example per page, and solvers are
+    faster on many small examples. Identical labelled leaves, such as menus, are merged into one weighted example. With
+    ``"choice"`` a labelled page yields one example per field, see `_choices`; on an unlabelled page every leaf is one
+    example.
     """
     column = vocabulary.columns(pages[0].numbering)
     X = [page_matrix(page, column, len(vocabulary.numbers)) for page in pages]
@@ -155,7 +156,7 @@ def examples_of(
     labels: Sequence[Sequence[str]] | None = None,
     unknown: Sequence[Collection[str]] | None = None,
 ) -> Examples:
-    """Convert pages with given feature matrices to examples; see `to_examples`."""
+    """Convert pages to examples, given their feature matrices ``X``; see `to_examples`."""
     if model == "hierarchical":
         return tree_examples([page.tree for page in pages if page.tree is not None], X, labels)
     if model == "chain":
@@ -174,11 +175,11 @@ def _choices(
 ) -> Examples:
     """Return the examples of ``model="choice"``, one for each page and field.
 
-    An example has the leaves without the field and one leaf with it, if any.
+    The nodes of an example are the leaves without the field and one leaf with it, if any.
 
-    If several leaves have the field, each is the target of a separate example and these share the weight of the page,
-    so that a repeated value does not compete with itself. Identical leaves without the field are merged. A field with
-    unknown labels gives no example because its loss would be constant.
+    If several leaves have the field, each is the target of a separate example, so that a repeated value does not
+    compete with itself. These examples share the weight of the page. Identical leaves without the field are merged. A
+    field with unknown labels yields no example, because its loss would be constant.
     """
     fields = sorted({name for of_page in labels for label in of_page for name in fields_of(label)})
     matrices, y, allowed, sample_weight = [], [], [], []
@@ -198,7 +199,7 @@ def _choices(
             rivals = np.sort(negative[np.unique(row_number[negative], return_index=True)[1]]).tolist()
             for target in [[t] for t in positive] or [[]]:
                 matrices.append(matrix[rivals + target])
-                if not rivals:  # a record with one text competes with an empty row
+                if not rivals:  # the only leaf of a record competes with an empty row
                     matrices[-1] = sparse.csr_array(sparse.vstack([empty_row, matrices[-1]], format="csr"))
                 y.append([NONE] * max(1, len(rivals)) + [name] * len(target))
                 mask = np.zeros((len(y[-1]), 1 + len(fields)), dtype=bool)
@@ -240,7 +241,7 @@ def max_marginals(
 ) -> list[NDArray[np.float64]]:
     """Return the max-marginals of the leaves of each page.
 
-    Each page has an array of shape (n_leaves, n_labels).
+    The result is one array of shape (n_leaves, n_labels) per page.
 
     Parameters
     ----------

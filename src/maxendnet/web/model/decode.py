@@ -1,4 +1,4 @@
-"""Best leaf of each field, from the margins of the fields over ``none``."""
+"""Decoding: the best leaf of each field, from the margins of the fields over ``none``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class BestLeaf(NamedTuple):
     score : float
         Margin of the field at the leaf.
     lead : float
-        Difference to the best leaf with another text.
+        Difference between the margins of this leaf and of the best leaf with another text.
     edge : float
-        Difference to the next best boundaries of the value, see `maxendnet.web.fields.boundaries`.
+        Difference between the scores of the best and second best boundaries of the value, see
+        `maxendnet.web.fields.boundaries`.
     """
 
     leaf: int
@@ -51,7 +52,7 @@ def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[s
     Returns
     -------
     ndarray of shape (n_leaves, n_fields)
-        -inf for fields without a label.
+        -inf for fields that no label contains.
 
     Examples
     --------
@@ -63,7 +64,7 @@ def field_margins(values: FloatArray, classes: Sequence[str], fields: Sequence[s
     for f, name in enumerate(fields):
         with_field = [k for label, k in column.items() if name in fields_of(label)]
         if with_field:
-            # without the label ``none`` in training, compare with the other labels
+            # if ``none`` did not occur in training, compare with the other labels
             rest = [column[NONE]] if NONE in column else sorted(set(column.values()) - set(with_field))
             margins[:, f] = values[:, with_field].max(axis=1) - (values[:, rest].max(axis=1) if rest else 0.0)
     return margins
@@ -73,8 +74,8 @@ def scale_of(margins: Sequence[FloatArray]) -> float:
     """Return the factor that brings margins on training pages to a common scale.
 
     After scaling, the best margin of a field exceeds the mean margin on its page by `TYPICAL_LEAD` on average.
-    Estimators differ in the size of their scores by a factor of a hundred, and votes between pages must not depend on
-    it.
+    The scores of different estimators differ in size by up to a factor of a hundred, and votes between pages must not
+    depend on this.
 
     Examples
     --------
@@ -94,12 +95,11 @@ def scale_of(margins: Sequence[FloatArray]) -> float:
 def levels_of(
     margins: Sequence[FloatArray], labels: Sequence[Sequence[str]], fields: Sequence[str]
 ) -> list[float]:  # fmt: skip
-    """Return the margin of even odds of each field.
+    """Return the margin of even odds of each field: a leaf with a larger margin more likely has the field than not.
 
-    It is the mean over pages of the midpoint between the best leaf with the field and the best without it.
-
-    When leaves compete, only differences between leaves are learned, so a margin of 0 has no meaning. Fields that occur
-    on no leaf or on every leaf get 0.
+    It is the mean over pages of the midpoint between the largest margin of a leaf with the field and that of a leaf
+    without it. When leaves compete, only differences between leaves are learned, so a margin of 0 has no special
+    meaning. Fields that occur on no leaf or on every leaf get 0.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def best_leaves(
 ) -> list[BestLeaf | None]:  # fmt: skip
     """Assign to each field its best leaf.
 
-    Fields are assigned in order of decreasing margins, and a leaf is used once.
+    Fields are assigned in order of decreasing margins. A leaf is used once, except by fields in ``together``.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def best_leaves(
     Returns
     -------
     list of BestLeaf or None
-        One for each field; None without an admissible leaf.
+        Best leaf of each field, or None if there is no admissible leaf.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Records of views: the leaves of each record and the cells of its fields."""
+"""Extraction of records from views: find the leaves of each record, then the cells of its fields."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
 Records = str | Sequence[Sequence[Sequence[int]]] | None
-"""``"one"``, ``"auto"``, first and last nodes of the records of each page, or None; see `Extractor.extract`."""
-MIN_CELLS = 2  # of a record of a listing with at least three fields
-SEPARATOR = "; "  # between several values
+"""How to find records: ``"one"``, ``"auto"``, None, or the first and last nodes of the records of each page.
+
+See `Extractor.extract`.
+"""
+MIN_CELLS = 2  # minimum number of cells of a record in a listing with at least three fields
+SEPARATOR = "; "  # joins several values of a field
 
 
 def extract_records(
@@ -48,7 +51,7 @@ def extract_records(
     Returns
     -------
     list of list of Record
-        Records of each view, numbered by page.
+        Records of each view. On each page they are numbered from 0.
     """
     fields, fitted = extractor.fields_, FittedModel.of(extractor)
     rows: list[list[Record]] = []
@@ -63,7 +66,7 @@ def extract_records(
             cells = [_cell(extractor, view, name, x, curve, min_confidence) for name, x in zip(fields, values)]
             if extractor.several:
                 _add_values(extractor, view, cells, m, leaves)
-            # table headers and advertisements have hardly any cell
+            # records with hardly any cell are table headers or advertisements
             n_cells = sum(cell is not None for cell in cells)
             if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
                 of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
@@ -105,9 +108,9 @@ def _cell(
 def _add_values(
     extractor: Extractor, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
 ) -> None:
-    """Add further values to the cells of fields with several values.
+    """Add further values to the cells of fields that may have several values.
 
-    These are likely leaves of the same kind as the best leaf.
+    They come from leaves of the same kind as the best leaf on which the field is more likely than not.
     """
     nodes = view.page.nodes
     leaf_at = {t if nodes is None else int(nodes[t]): k for k, t in enumerate(view.leaves)}

@@ -1,4 +1,4 @@
-"""Extractor: trained on labelled pages, it extracts records from other pages."""
+"""Extractor: extracts records from pages after training on labelled pages."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ class Extractor(BaseEstimator):
         `maxendnet.web.model.systems`. Its ``structure`` (except ``bias`` and ``ends``) and its ``cost`` are set by
         `fit`.
     model : {"choice", "independent", "chain", "hierarchical"}, default="choice"
-        Model of a page. ``"choice"``: the leaves compete for each field; ``"independent"``: each leaf is labelled
-        alone; ``"chain"``: leaves in document order; ``"hierarchical"``: the vision tree, with labels of inner blocks.
-        With a small number of labelled pages ``"choice"`` is by far the best.
+        Page model. ``"choice"``: the leaves compete for each field; ``"independent"``: each leaf is labelled
+        separately; ``"chain"``: a chain of leaves in document order; ``"hierarchical"``: the vision tree, with labels
+        of inner blocks. With a small number of labelled pages ``"choice"`` is by far the most accurate.
     features : {"known", "new"} or sequence of str, default="known"
         Feature groups: those for labelled sites, those for unlabelled sites, or names of groups in
         `maxendnet.web.features.groups.GROUPS`.
     min_sites : int, optional
-        Minimum number of labelled sites with a feature. By default 1, or 2 with ``features="new"``.
+        Minimum number of labelled sites on which a feature must occur. By default 1, or 2 with ``features="new"``.
     miss : float, optional
-        Cost of missing a field in margin models; other errors cost 1. By default 1 with ``model="choice"``, otherwise
-        5.
+        Cost of missing a field, for margin models; other errors cost 1. The default is 1 with ``model="choice"`` and 5
+        otherwise.
     agreement : float, default=1.0
         Weight of the votes between pages of a site; 0 treats each page separately.
     calibrate : bool, default=True
-        Learn confidences from held-out sites and pages. This takes several more fits.
+        Learn confidences from held-out sites and pages. This requires several more fits.
     siblings, constraints : bool, default=False
         Options of the hierarchical model, see `maxendnet.web.model.systems.set_model`.
     records : {"one", "many", "auto"}, default="one"
         ``"one"``: one record per page; ``"many"``: labelled pages are listings; ``"auto"``: labelled pages are
         listings if similar items repeat around the labels. See `maxendnet.web.listings.split`.
     types : dict of str to str, optional
-        Types of fields, from `maxendnet.web.fields.types.KINDS`. Values of another type are discarded. Without it,
-        types are learned from the labelled values and checked in listings only.
+        Types of fields, from `maxendnet.web.fields.types.KINDS`. Values of another type are discarded. By default types
+        are learned from the labelled values, and values of another type are discarded in listings only.
     several : sequence of str, default=()
         Fields that may have several values in a record, such as authors.
 
@@ -81,20 +81,21 @@ class Extractor(BaseEstimator):
     sites_ : list of str
         Labelled sites.
     layout_ : bool
-        Whether the training pages were rendered. Pages to extract from must be rendered if and only if these were.
+        Whether the training pages were rendered. If so, pages to extract from must be rendered too; if not, they must
+        not be.
     images_ : bool
-        Whether the value of a field is an image.
+        Whether some field has images as values.
     data_ : bool
-        Whether the value of a field is structured data that the page does not show, see
+        Whether some field has values from structured data that the page does not display, see
         `maxendnet.web.pages.structured_data`.
     calibrations_ : dict of str to Calibration
         Confidence curves for labelled sites (``"known"``) and unlabelled ones (``"new"``).
     boundaries_ : Boundaries
-        Model of the beginning and end of values within texts.
+        Model of where values start and end within texts.
     together_ : set of (int, int)
         Pairs of fields, as indices in `fields_`, that may share a leaf.
     scale_ : float
-        Factor of the margins, see `maxendnet.web.model.decode.scale_of`.
+        Factor by which margins are multiplied, see `maxendnet.web.model.decode.scale_of`.
     levels_ : list of float
         Margin of even odds of each field, see `maxendnet.web.model.decode.levels_of`.
     listings_ : dict of str to SiteRecords
@@ -156,16 +157,16 @@ class Extractor(BaseEstimator):
         Parameters
         ----------
         pages : sequence of Page
-            Unlabelled pages help too: they show what the pages of a site have in common.
+            Unlabelled pages help too, because they show what the pages of a site have in common.
         labels : sequence of PageLabels or None
             Labels of each page; None for unlabelled pages.
         fields : sequence of str
             Fields that come first in the output; other labelled fields follow.
         skip_unmatched : bool
-            Ignore labels that do not occur on their page and list them in ``problems_``. The field is then unknown on
-            that page; models other than ``"choice"`` ignore the whole page.
+            Ignore labels that do not occur on their page, and list them in ``problems_``. With ``model="choice"`` the
+            field then counts as unknown on that page; other models ignore the whole page.
         progress : callable, optional
-            Called with the items of a loop and a word for it; returns an iterator over the items.
+            Called with the items of a loop and a description; returns an iterator over the items.
 
         Returns
         -------
@@ -179,7 +180,7 @@ class Extractor(BaseEstimator):
         """
         if len(labels) != len(pages):
             raise ValueError(
-                f"{len(pages)} pages but {len(labels)} labels; give one entry per page, None if unlabelled."
+                f"{len(pages)} pages but {len(labels)} labels; pass one entry per page, None if unlabelled."
             )
         features_of = self.features_of()
         self.fields_ = field_order([x for x in labels if x is not None], fields)
@@ -194,7 +195,7 @@ class Extractor(BaseEstimator):
         return self.fit_views(views, of_views, features_of, progress)
 
     def features_of(self) -> FeaturesOf:
-        """Return a function that computes features of views with one numbering."""
+        """Return a function that computes the features of a view, with a feature numbering shared by all views."""
         return partial(featurise, groups=self.check_settings(), model=self.model, numbering=Numbering())
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
@@ -204,7 +205,7 @@ class Extractor(BaseEstimator):
     def split_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
     ) -> tuple[list[View], list[PageLabels | None]]:
-        """Learn and split listings; return views of pages and records, and labels."""
+        """Learn the listings and split them; return views of pages and records, and their labels."""
         self.problems_: list[str]
         self.listings_, self.problems_ = learn_records(views, labels, self.records, self.several)
         if not self.listings_:
@@ -225,7 +226,7 @@ class Extractor(BaseEstimator):
     ) -> Extractor:
         """Train on views, for callers that cache features.
 
-        Fields, layout, images and data must be set.
+        ``fields_``, ``layout_``, ``images_`` and ``data_`` must be set.
         """
         labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
         self.sites_ = sorted({page.site for page in labelled})
@@ -255,9 +256,9 @@ class Extractor(BaseEstimator):
         if isinstance(self.features, str) and self.features not in FEATURE_SETS:
             raise ValueError(f"features is {self.features!r}; choose one of {', '.join(map(repr, FEATURE_SETS))}.")
         if isinstance(self.several, str) or not all(isinstance(name, str) for name in self.several):
-            raise ValueError(f"several is {self.several!r}; give a list of field names.")
+            raise ValueError(f"several is {self.several!r}; pass a list of field names.")
         if not (self.types is None or isinstance(self.types, dict)):
-            raise ValueError(f"types is {self.types!r}; give a dict from fields to types.")
+            raise ValueError(f"types is {self.types!r}; pass a dict from fields to types.")
         wrong = [kind for kind in (self.types or {}).values() if kind not in KINDS]
         if wrong:
             raise ValueError(f"there is no type {wrong[0]!r}; choose one of {', '.join(KINDS)}.")
@@ -309,7 +310,7 @@ class Extractor(BaseEstimator):
     ) -> list[Record]:  # fmt: skip
         """Extract records from pages.
 
-        Give all pages of a site at once: they vote on the places of the fields.
+        Pass all pages of a site at once, because they vote on the places of the fields.
 
         Parameters
         ----------
@@ -330,8 +331,8 @@ class Extractor(BaseEstimator):
         Returns
         -------
         list of Record
-            In the order of the pages and of the records on each page. An unreadable page (too large, not HTML) gives a
-            record without cells whose ``error`` is the reason.
+            Records in the order of the pages. An unreadable page (too large, not HTML) yields a record without cells
+            whose ``error`` states the reason.
 
         Raises
         ------
@@ -339,7 +340,7 @@ class Extractor(BaseEstimator):
             A file cannot be opened.
         """
         if isinstance(records, str) and records not in ("one", "auto"):
-            raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or give the records of each page.")
+            raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or pass the records of each page.")
         single = (Page, UnreadPage, str, bytes)
         items = pages if isinstance(pages, Iterable) and not isinstance(pages, single) else [pages]
         sources = [read_source(source, self.sites_) for source in items]
@@ -354,7 +355,9 @@ class Extractor(BaseEstimator):
             if isinstance(source, UnreadPage):
                 extracted.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
             else:
-                extracted += rows.pop(id(source), [])  # a page given twice has all its rows at its first position
+                extracted += rows.pop(
+                    id(source), []
+                )  # a page that was passed twice has all its rows at its first position
         return extracted
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""Model files of extractors: an estimator and the state of the extractor."""
+"""Model files of extractors, which contain an estimator and the fitted attributes of the extractor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
 VERSION = 4
-"""Version 1 had no scale and levels of scores, 2 no boundaries of values, 3 no listings."""
+"""Version 1 lacked ``scale`` and ``levels``, version 2 ``boundaries``, and version 3 ``listings``."""
 
 
 def _names(plain: Any) -> list[str]:
@@ -83,7 +83,7 @@ ATTRIBUTES: dict[str, Codec] = {
         lambda sites: {site: SiteRecords.from_plain(records) for site, records in sites.items()},
     ),
 }
-"""Fitted attributes of an extractor, without their final underscore."""
+"""How to store each fitted attribute of an extractor, by its name without the final underscore."""
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
@@ -119,11 +119,11 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
     estimator = load(path)
     try:
         extractor = kind(**data["settings"])
-        # the default estimator may change with the number of labelled sites, a given one stays
+        # keep only an estimator that the user has chosen: the default depends on the number of labelled sites
         extractor.estimator = None if data.get("default_estimator", False) else clone(estimator)
         extractor.estimator_ = estimator
         for name, codec in ATTRIBUTES.items():
-            # older files have no "data"
+            # older files lack "data"
             setattr(extractor, f"{name}_", codec.decode(data.get(name, False) if name == "data" else data[name]))
         extractor.problems_ = []
         n = len(extractor.fields_)

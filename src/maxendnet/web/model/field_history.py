@@ -1,4 +1,4 @@
-"""Places of fields on the labelled pages of a site, to detect changes later."""
+"""Field histories: where the fields were on the labelled pages of a site, to detect changes later."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from maxendnet.web.views.selectors import whole_path
 
 
 class FieldHistory(NamedTuple):
-    """Places of a field on the labelled pages of a site.
+    """Where a field was on the labelled pages of a site.
 
     Attributes
     ----------
     kinds : list of int
-        Kinds of its leaves, see `View`.
+        Kinds of the leaves with the field, see `View`.
     path : str
-        Most frequent CSS path.
+        Most frequent CSS path of the field.
     share : float
         Share of the labelled pages with the field.
     confidence : float

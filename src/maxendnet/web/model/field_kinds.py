@@ -1,4 +1,4 @@
-"""Properties of fields learned from labelled values: attribute, type, overlap."""
+"""Field properties learned from labelled values: HTML attribute, type, and overlap with other fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training of the estimator of an extractor, and margins of leaves."""
+"""Training of the estimator of an extractor, and computation of margins."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class FittedModel(NamedTuple):
     estimator : MarkovNetwork
         Fitted.
     scale : float
-        Factor of the margins, see `scale_of`.
+        Factor by which margins are multiplied, see `scale_of`.
     levels : list of float
         Margin of even odds of each field, see `levels_of`.
     boundaries : Boundaries
-        Model of the beginning and end of values.
+        Model of where values start and end.
     columns : Vocabulary or None
         Columns of the estimator; derived from its feature names if None.
     """
@@ -56,12 +56,12 @@ def fit_model(
     extractor: Extractor, labelled: Sequence[LabelledPage], similar: Sequence[tuple[LabelledPage, LabelledPage]],
     tol: float | None = None,
 ) -> FittedModel:  # fmt: skip
-    """Fit on labelled pages and on the records aligned with one of them.
+    """Fit a model to labelled pages, and to unlabelled records that are aligned with labelled ones.
 
     Parameters
     ----------
     extractor : Extractor
-        Settings and fields.
+        Provides the settings and fields.
     labelled : sequence of LabelledPage
     similar : sequence of (LabelledPage, LabelledPage)
         Records and the labelled records they are aligned with, see `similar_records`.
@@ -95,7 +95,7 @@ def fit_model(
 def leaf_margins(
     extractor: Extractor, fitted: FittedModel, views: Sequence[View], features: Sequence[Featurised]
 ) -> list[NDArray[np.float64]]:
-    """Return the margins of fields at leaves, including votes between pages."""
+    """Return the margins of the fields at the leaves of each view, including votes between pages."""
     margins = _margins(extractor, fitted.estimator, features, fitted.columns)
     return vote_by_site(views, [fitted.scale * m for m in margins], extractor.agreement)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
 
 N_FOLDS = 3
-HELD_OUT_TOL = 0.1  # loose: these models are used for calibration only
+HELD_OUT_TOL = 0.1  # a loose tolerance, because these models are used for calibration only
 
 
 def calibrate(
@@ -31,7 +31,7 @@ def calibrate(
 ) -> dict[str, Calibration]:  # fmt: skip
     """Fit the confidence curves for ``"known"`` and ``"new"`` sites.
 
-    A curve without held-out answers is replaced by the other one.
+    If one of the curves has no held-out answers, the other curve is used for both.
     """
     answers: dict[str, list[tuple[BestLeaf, bool, tuple[str, str]]]] = {"known": [], "new": []}
     for kind, rows in progress(held_out_parts([page.site for page in labelled]), "confidence"):
@@ -61,9 +61,9 @@ def calibrate(
 
 
 def held_out_parts(sites: Sequence[str]) -> list[tuple[str, set[int]]]:
-    """Return the folds of pages to hold out.
+    """Return the folds to hold out, as sets of page indices.
 
-    Whole sites are held out to calibrate for ``"new"`` sites, single pages for ``"known"`` ones.
+    To calibrate for ``"new"`` sites whole sites are held out, for ``"known"`` sites pages of each site.
 
     Parameters
     ----------

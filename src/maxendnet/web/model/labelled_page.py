@@ -15,11 +15,11 @@ from maxendnet.web.progress import Progress
 from maxendnet.web.views.outline import Token
 from maxendnet.web.views.view import View
 
-MAX_SIMILAR_RECORDS = 40  # of a site, aligned with its labelled records
+MAX_SIMILAR_RECORDS = 40  # maximum number of unlabelled records per site used for training
 
 
 class LabelledPage(NamedTuple):
-    """Page or record with its labels.
+    """A page, or a record of a listing, with its labels.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class LabelledPage(NamedTuple):
     values : list of (Span, str)
         Labelled places and their fields.
     given : PageLabels or None
-        Labels as written; None for a record labelled by alignment.
+        Labels as written in the label file; None for a record labelled by alignment.
     unknown : frozenset of str
         Fields with unknown labels.
     """
@@ -52,17 +52,17 @@ class LabelledPage(NamedTuple):
         return self.view.page.source is not None
 
     def written(self, name: str) -> list[str]:
-        """Return the values of a field as written in the labels."""
+        """Return the values of a field as written in the label file."""
         return self.given.written(name) if self.given is not None else []
 
     def folded_values(self, name: str) -> set[str]:
-        """Return normalised values of a field, as written and as on the page."""
+        """Return the normalised values of a field, both as written in the label file and as on the page."""
         texts = [span_text(self.view, span) for span, field in self.values if field == name]
         return set(map(normalise_text, [*texts, *self.written(name)]))
 
 
 def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) -> None:
-    """Raise a `LabelError` if labels do not occur on their page."""
+    """Raise a `LabelError` if a label does not occur on its page."""
     unmatched = []
     for view, given in zip(views, labels):
         if given is not None:
@@ -87,7 +87,7 @@ def labelled_pages(
     features_of : callable
         Computes the features of a view.
     problems : list of str
-        Sentences about unmatched labels are appended to it.
+        A message for each unmatched label is appended to this list.
     progress : callable
 
     Raises

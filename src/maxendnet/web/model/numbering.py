@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Numbering:
-    """Numbers of features, in the order of their first use.
+    """Mapping of feature names to numbers, in the order of their first use.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Numbering:
         return names
 
     def in_groups(self, groups: Collection[str]) -> NDArray[np.bool_]:
-        """Return a mask of the numbers that belong to the groups."""
+        """Return a mask of the feature numbers that belong to the groups."""
         mask = np.zeros(len(self), dtype=bool)
         for group, table in self._tables.items():
             if group in groups:
@@ -62,7 +62,7 @@ class Numbering:
 
 
 class Vocabulary(NamedTuple):
-    """Features of a model.
+    """Features of a model, one per column of its feature matrix.
 
     Attributes
     ----------

@@ -39,12 +39,12 @@ class Cell(NamedTuple):
     node : int
         Page node at which the value begins.
     span : tuple of int or None
-        First node, first character, last node, character after the last; None if the value is the whole text of the
-        node, an image or another attribute.
+        First node, first character, last node, and the position after the last character. None if the value is the
+        whole text of the node, an image or another attribute.
     normal : dict or None
-        Normalised value by the type of the field, see `maxendnet.web.fields.types`.
+        Normalised value, which depends on the type of the field, see `maxendnet.web.fields.types`.
     values : tuple of str
-        Each value of a field with several values; ``value`` joins them.
+        For a field with several values, each of them; ``value`` is the joined text.
     """
 
     value: str
@@ -61,13 +61,13 @@ class Record(NamedTuple):
     Attributes
     ----------
     page, site, url : str
-        Page of the record.
+        Name, site and address of the page.
     record : int or None
         Index of the record on its page; None if the page could not be read.
     fields : dict of str to Cell or None
         Cell of each field; None for an empty cell.
     error : str
-        Reason why the page could not be read, or empty.
+        Reason why the page could not be read; empty if it was read.
 
     Examples
     --------
@@ -109,17 +109,17 @@ def as_csv(
 ) -> str:
     """Return the records as CSV.
 
-    Columns are page, url, site, record; value, confidence and node of each field; error.
+    The columns are page, url, site and record, then value, confidence and node of each field, then error.
 
-    Fields with a type, such as ``price``, have further columns for the normalised value. Values that a spreadsheet
-    would interpret as formulas begin with an apostrophe.
+    Fields with a type, such as ``price``, have further columns for the normalised value. An apostrophe precedes values
+    that a spreadsheet would interpret as formulas.
 
     Parameters
     ----------
     records : iterable of Record
     fields : sequence of str
     head : bool
-        Begin with the names of the columns.
+        Whether the first line contains the column names.
     kinds : mapping of str to str, optional
         Types of the fields.
 
@@ -145,7 +145,7 @@ def as_csv(
 
 
 def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> list[str]:
-    """Return the names of the columns of `as_csv`.
+    """Return the column names of `as_csv`.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> l
 
 
 def safe_cell(text: str) -> str:
-    """Escape texts that a spreadsheet would interpret as formulas.
+    """Return a text with a leading apostrophe if a spreadsheet would interpret it as a formula.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Votes between the pages of a site on the places of fields."""
+"""Votes: the pages of a site agree on where the fields are."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from maxendnet.web.pages.page import group_by_template
 from maxendnet.web.views.view import View
 
-FLOOR = 1e-4  # so that a place without votes can still win
+FLOOR = 1e-4  # added to votes, so that a leaf without votes can still win
 
 
 def vote_by_site(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight: float = 1.0) -> list[NDArray]:
-    """Add the votes of the pages of a site to their margins.
+    """Return the margins with the votes of the pages of each site added.
 
-    On each page the softmax of the margins of a field is a distribution over leaves. These distributions are averaged
-    over the pages of a site, for leaves of the same kind (tag path and classes), the same place (path with positions)
-    and the same role (kind and captions). The logarithms of the averages, relative to the largest and multiplied by
-    ``weight``, are added to the margins. Sites with a single page are unchanged.
+    On each page the softmax of the margins of a field is a distribution over leaves. The vote of the page for a kind
+    (tag path and classes) is the largest probability of a leaf of this kind. Votes are averaged over the pages of the
+    site, and their logarithms, relative to the largest average and multiplied by ``weight``, are added to the margins
+    of the leaves of each kind. The same is done for places (paths with positions) and for roles (kinds with captions).
+    Margins on sites with a single page do not change.
 
     Parameters
     ----------
@@ -50,7 +51,7 @@ def vote_by_site(views: Sequence[View], margins: Sequence[NDArray[np.float64]], 
 
 
 def _shares(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the softmax of the margins over leaves; 0 for impossible fields."""
+    """Return the softmax of the margins of each field over leaves; 0 for fields whose margins are all -inf."""
     largest = margins.max(axis=0, initial=-np.inf)
     possible = np.isfinite(largest)
     share = np.exp(np.where(possible, margins - np.where(possible, largest, 0.0), -np.inf))
@@ -59,7 +60,7 @@ def _shares(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _votes(page: NDArray[np.int64], keys: NDArray[np.int64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum over pages of the largest share at a leaf with the same key."""
+    """Return for each leaf the sum, over pages, of the largest share of a leaf with the same key."""
     if not len(keys):
         return shares
     distinct, key = np.unique(keys, return_inverse=True)

@@ -38,7 +38,7 @@ product pages of other shops; see benchmarks/WEB.md.
 BOUNDARY_C = 1.0
 WHERE = tuple(CONSTANTS["choice"])
 MANY_SITES = 6
-"""Number of labelled sites from which on ``many`` is better than ``new``; see benchmarks/WEB.md."""
+"""Minimum number of labelled sites for the constants ``many`` instead of ``new``; see benchmarks/WEB.md."""
 SYSTEMS: dict[str, type[MarkovNetwork]] = {
     "lapmedn": LapMEDN, "m3n": M3N, "l1m3n": L1M3N, "l2crf": L2CRF, "l1crf": L1CRF, "crf": CRF,
 }  # fmt: skip
@@ -50,10 +50,10 @@ def default_system(model: str) -> str:
 
 
 def situation(new_sites: bool, n_sites: int = 0) -> str:
-    """Return the situation of a model, a key of `CONSTANTS`.
+    """Return the key of `CONSTANTS` for a model.
 
-    It is ``"known"`` for pages of labelled sites, ``"new"`` for unlabelled sites, and ``"many"`` for unlabelled sites
-    given at least `MANY_SITES` labelled ones.
+    It is ``"known"`` for pages of labelled sites, ``"new"`` for pages of unlabelled sites, and ``"many"`` for pages of
+    unlabelled sites if at least `MANY_SITES` other sites are labelled.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def estimator(system: str, strength: float | None = None, where: str = "known", 
         constants["lam" if system in ("l2crf", "l1crf") else "C"] = strength
     if system in ("l2crf", "l1crf"):
         return SYSTEMS[system](**constants, tol=0.01)
-    tol, passes = 0.05, 1000 if competing else 200  # a smaller gap does not improve F1 on dev pages
+    tol, passes = 0.05, 1000 if competing else 200  # tighter tolerances do not improve F1 on dev pages
     if competing and system != "l1m3n":  # the last iterate is more accurate than the average, and cheaper to evaluate
         constants["solver"] = BlockFrankWolfe(average=False)
     return SYSTEMS[system](**constants, tol=tol, max_passes=passes, random_state=0)
@@ -121,7 +121,7 @@ def set_model(
     classes : iterable of str
         Labels of the training pages.
     miss : float
-        Cost of missing a field; for margin models.
+        Cost of missing a field, for margin models.
     siblings : bool
         Hierarchical model: weights for neighbouring blocks given their parent.
     constraints : bool

@@ -1,4 +1,4 @@
-"""Values of a record: the span of each field around its best leaf."""
+"""Values of a record: find the span of each field, around its best leaf."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_values(
     """Find the value of each field among the leaves of a record or page.
 
     A value does not extend into a leaf where another field is more likely than not. On sites with listings, and for
-    fields with a given type, values of another type are discarded.
+    fields whose type the user has set, values of another type are discarded.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def find_values(
 
 
 def _drop_overlaps(values: list[Value | None], is_attribute: Sequence[bool]) -> None:
-    """Remove values that overlap a more certain one."""
+    """Remove values that overlap a more certain value."""
     texts = [(f, value) for f, value in enumerate(values) if value is not None and not is_attribute[f]]
     spans: list[Span] = []
     for f, value in sorted(texts, key=lambda item: -item[1].best.edge):

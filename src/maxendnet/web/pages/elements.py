@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text as a set."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 

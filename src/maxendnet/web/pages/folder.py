@@ -18,20 +18,20 @@ ENDINGS = (".html", ".htm", ".xhtml", ".mhtml", ".mht", ".html.gz", ".htm.gz", "
 # folders in which browsers save the resources of a page ("Save complete page")
 RESOURCE_FOLDERS = ("_files", ".files", "-files", "-Dateien", "_fichiers", "_archivos", "_bestanden", "_file", "_pliki")
 HTML = re.compile(rb"<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>]", re.IGNORECASE)
-PREFIX_BYTES = 1_000  # read to recognise HTML in files without an HTML extension
+PREFIX_BYTES = 1_000  # number of bytes read to recognise HTML in files without an HTML extension
 MAX_NAMED = 5
 
 
 def page_files(folder: str | Path) -> list[Path]:
     """Return all pages in a folder and its subfolders, sorted.
 
-    Pages are recognised by their extensions, other files by their first bytes (``item.php``). Resources that a browser
-    saved with a page (``cup_files/``) are not pages.
+    A file with an HTML extension is a page. Other files, such as ``item.php``, are pages if their first bytes are HTML.
+    Resources that a browser saved with a page (``cup_files/``) are not pages.
 
     Raises
     ------
     PageError
-        The folder does not exist or has no page.
+        The folder does not exist or contains no pages.
     """
     pages, _ = sort_files(folder)
     if not pages:
@@ -51,7 +51,7 @@ def sort_files(folder: str | Path) -> tuple[list[Path], list[Path]]:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise PageError(f"{folder} is not a folder; give the folder of your saved pages.")
+        raise PageError(f"{folder} is not a folder; pass the folder of your saved pages.")
     pages: list[Path] = []
     ignored: list[Path] = []
     for top, folders, names in os.walk(folder):
@@ -68,7 +68,7 @@ def sort_files(folder: str | Path) -> tuple[list[Path], list[Path]]:
 
 
 def _prefix(path: Path) -> bytes | None:
-    """Return the first bytes of a file; None if it cannot be read."""
+    """Return the first bytes of a file, or None if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(PREFIX_BYTES)
@@ -77,9 +77,9 @@ def _prefix(path: Path) -> bytes | None:
 
 
 def is_plain_text(path: Path) -> bool:
-    """Whether a file that a user named has no HTML extension and no tag at its beginning.
+    """Whether a file has no HTML extension and does not begin with a tag.
 
-    Binary files return False: reading them raises an error that names their type.
+    The result is False for binary files, because reading them raises an error that names their type.
     """
     if path.name.lower().endswith(ENDINGS):
         return False
@@ -90,7 +90,7 @@ def is_plain_text(path: Path) -> bool:
 
 
 def ignored_files_note(folder: str | Path) -> list[str]:
-    """Return a sentence that names the files of a folder that are not pages; an empty list if there are none."""
+    """Return a list with a note about the files of a folder that are not pages; empty if there are none."""
     _, ignored = sort_files(folder)
     if not ignored:
         return []
@@ -101,9 +101,10 @@ def ignored_files_note(folder: str | Path) -> list[str]:
 
 
 def site_of(page: Page, folder: str, known: Sequence[str] = ()) -> str:
-    """Return the site of a page without a given one.
+    """Return the site of a page for which the user has not specified it.
 
-    A folder with the name of a known site has priority, then the page's canonical link, then the name of its folder.
+    If the name of the page's folder is a known site, return it. Otherwise return the host of the page's canonical link,
+    or the name of the folder if there is no such link.
 
     Examples
     --------
@@ -122,7 +123,7 @@ def read_pages(
     Parameters
     ----------
     files : sequence of (path, name, site)
-        File, name of the page, and its site; an empty site is derived by `site_of`.
+        File, name and site of each page; an empty site is derived by `site_of`.
     known : sequence of str
         Known sites, for `site_of`.
 
@@ -153,7 +154,7 @@ def labelled_folder(
 ) -> tuple[list[Page], list[PageLabels | None], list[str]]:  # fmt: skip
     """Read all pages of a folder and match them with their labels.
 
-    Unlabelled pages are read too: features compare a page with the other pages of its site.
+    Unlabelled pages are read too, because features compare a page with the other pages of its site.
 
     Parameters
     ----------
@@ -167,7 +168,7 @@ def labelled_folder(
     -------
     pages : list of Page
     labels : list of PageLabels or None
-        Labels of every page; None for an unlabelled page.
+        Labels of every page, or None if it is unlabelled.
     problems : list of str
         Pages that cannot be read, and warnings.
 
@@ -184,14 +185,14 @@ def labelled_folder(
     for labels in given:
         path = (root / labels.page).resolve()
         if not path.is_relative_to(root):
-            raise LabelError(f"line {labels.line}: {labels.page!r} is outside {folder}; give a path within it.")
+            raise LabelError(f"line {labels.line}: {labels.page!r} is outside {folder}; use a path within it.")
         if labels.page not in names:
             if not path.is_file():
                 raise LabelError(f"line {labels.line}: there is no page {labels.page!r} in {folder}.")
             names[labels.page] = path
     if most is not None and len(names) > most:
         names = _spread(names, of_page, most)
-    # a site given for one page of a folder applies to the whole folder, unless its pages have several
+    # a site specified for one page applies to its whole folder, unless several sites are specified there
     sites: dict[Path, set[str]] = {}
     for labels in given:
         if labels.site:
@@ -209,7 +210,7 @@ def labelled_folder(
 
 
 def project_fields(folder: Path) -> list[str]:
-    """Return the fields of the project in a folder; an empty list without a project.
+    """Return the fields of the project in a folder; an empty list if the folder is not a project.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def project_fields(folder: Path) -> list[str]:
 
 
 def _spread(names: dict[str, Path], labelled: Collection[str], most: int) -> dict[str, Path]:
-    """Choose the labelled pages, then the first of every folder, the second, and so on."""
+    """Return at most ``most`` pages: the labelled ones, then the first of every folder, the second, and so on."""
     n_before: Counter[Path] = Counter()
     turn = {}
     for name, path in names.items():

@@ -1,4 +1,4 @@
-"""Pages as numbered lists of nodes. Labels refer to these numbers, which are the same each time a page is read."""
+"""Pages as lists of nodes. Labels refer to node numbers, which are the same each time a page is read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KEPT_ATTRIBUTES = words(
     "size face itemprop property rel hidden datetime content data-src aria-label"
 )
 SPACE = re.compile(r"[\s\u200b\ufeff]+")
-# not allowed in XML, and useless in a value
+# characters that XML does not allow and that values do not need
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 TAG_NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
 VOID_TAGS = words("br hr img input wbr col meta link")
@@ -67,37 +67,37 @@ class UnreadPage(NamedTuple):
 class Page:
     """Nodes of a page in document order.
 
-    Nodes are the elements of the body and the non-blank texts. Nodes for the structured data outside the body (JSON-LD,
-    elements of the head) follow, see `maxendnet.web.pages.structured_data`.
+    Nodes are the elements of the body and the non-blank texts. They are followed by nodes for structured data outside
+    the body (JSON-LD, elements of the head), see `maxendnet.web.pages.structured_data`.
 
     Create a page with `read_page`, `Page.from_html` or `Page.from_canonical`.
 
     Attributes
     ----------
     tags : list of str
-        ``"#text"`` for a text.
+        Element names; ``"#text"`` for a text.
     parents : ndarray of shape (n_nodes,)
-        -1 for node 0, the body.
+        Parent of each node; -1 for node 0, the body.
     texts : list of str
-        White space is collapsed to single spaces, also at the ends of a text. Empty for elements.
+        Texts with white space collapsed to single spaces, also at both ends; empty for elements.
     attributes : list of dict
-        Attributes that describe a node; long values are truncated.
+        Attributes of each node that features or values use; long values are truncated.
     title : str
     name : str
         Name of the file.
     site : str
-        Pages of one site share a template.
+        Name of the site. Pages of one site share a template.
     url : str
-        Address of the page, if the file contains it: canonical link, ``og:url`` or base, a comment of the browser that
-        saved it, or the location in MHTML.
+        Address of the page, if the file contains it as canonical link, ``og:url``, base, comment of the browser that
+        saved the page, or location in MHTML.
     layout : ndarray of shape (n_nodes, 11), or None
-        Columns as in ``LAYOUT``, in CSS pixels, for every element (texts have those of their parent). The first four
-        are -1 for nodes that are not shown.
+        Box and style of every element in a browser, with the columns ``LAYOUT``, in CSS pixels. Texts have the values
+        of their parent. The first four columns are -1 for nodes that are not displayed.
     warnings : list of str
         Problems while reading.
     source, nodes : Page and ndarray, or None
-        For an item of a listing, which is a small page (see `maxendnet.web.listings.patterns`): its page, and the
-        numbers of its nodes there.
+        For an item of a listing, which is treated as a small page (see `maxendnet.web.listings.patterns`): the
+        original page, and the numbers of the item's nodes on the original page.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Page:
 
     @classmethod
     def from_html(cls, html: str, *, name: str = "", site: str = "") -> Page:
-        """Read HTML, valid or not, as browsers do."""
+        """Parse HTML, valid or not, as browsers do."""
         tree = parser_process.shared.parse(html)
         tree_nodes, page = canonical_nodes(tree)
         page.name, page.title, page.url = name, title_of(tree), canonical_url(tree)
@@ -151,7 +151,7 @@ class Page:
         return page
 
     def canonical(self) -> str:
-        """Return the page as XML; reading it gives the same nodes with the same numbers."""
+        """Return the page as XML, from which `from_canonical` restores the same nodes with the same numbers."""
         out: list[str] = []
         open_nodes: list[int] = []
         for t, tag in enumerate(self.tags):
@@ -162,7 +162,7 @@ class Page:
             else:
                 attributes = "".join(f" {name}={quoteattr(value)}" for name, value in self.attributes[t].items())
                 if tag in VOID_TAGS:
-                    out.append(f"<{tag}{attributes}/>")  # also valid HTML
+                    out.append(f"<{tag}{attributes}/>")  # a form that is also valid HTML
                 else:
                     out.append(f"<{tag}{attributes}>")
                     open_nodes.append(t)
@@ -171,7 +171,7 @@ class Page:
 
     @cached_property
     def sha(self) -> str:
-        """Checksum of the nodes; labels by node number hold only for pages with the same checksum."""
+        """Checksum of the nodes. Labels by node number are valid only for pages with the same checksum."""
         return hashlib.sha256(self.canonical().encode("utf-8")).hexdigest()[:16]
 
     @cached_property
@@ -185,7 +185,7 @@ class Page:
         return self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUE_TAGS, OBJECT)])
 
     def select(self, nodes: Sequence[int]) -> Page:
-        """Return a page of these nodes: the first is the root, and the parent of nodes without their own parent."""
+        """Return a page with only these nodes. The first is the root, which also adopts nodes without their parent."""
         number = {t: k for k, t in enumerate(nodes)}
         parents = [-1, *(number.get(int(self.parents[t]), 0) for t in nodes[1:])][: len(nodes)]
         return Page(
@@ -197,9 +197,9 @@ class Page:
         )
 
     def text(self, t: int) -> str:
-        """Return the text of a text node, or all text below an element as a reader sees it.
+        """Return the text of a text node, or all text below an element as displayed.
 
-        The text of an image is its address, that of structured data its value.
+        The text of an image is its address, and the text of structured data is its value.
 
         Examples
         --------
@@ -217,12 +217,12 @@ class Page:
         return SPACE.sub(" ", "".join(before + self.texts[s].strip() for before, s in pieces)).strip()
 
     def end(self, t: int) -> int:
-        """Return the number after that of the last node below t."""
+        """Return one past the number of the last node below t."""
         return int(self.ends[t])
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """For every node, the number after that of the last node below it."""
+        """For every node, one past the number of the last node below it."""
         ends, parents = np.arange(1, len(self) + 1), self.parents
         for t in range(len(self) - 1, 0, -1):
             p = parents[t]
@@ -232,23 +232,23 @@ class Page:
 
     @property
     def template(self) -> tuple[str, bool]:
-        """Key of the template: pages of a site share one, items of its listings another."""
+        """Key of the template. Pages of a site share one template, and items of its listings share another."""
         return self.site, self.source is not None
 
     @cached_property
     def spaced(self) -> bool:
-        """Whether texts have white space at their ends; otherwise it is unknown which texts touch."""
+        """Whether some text begins or ends with white space; if not, it is unknown which texts touch."""
         if self.source is not None:
             return self.source.spaced
         return any(text and (text[0] == " " or text[-1] == " ") for text in self.texts)
 
     def with_layout(self, layout: NDArray[np.float64] | None) -> Page:
-        """Return the page with boxes and styles of a browser."""
+        """Return a copy of the page with the boxes and styles from a browser."""
         return replace(self, layout=layout)
 
 
 def image_address(attributes: dict[str, str]) -> str:
-    """Return the address of an image; pages with lazy loading have it in ``data-src``."""
+    """Return the address of an image, which is in ``data-src`` on pages with lazy loading."""
     address = attributes.get("src", "")
     return attributes.get("data-src", address) if not address or address.startswith("data:") else address
 
@@ -264,7 +264,7 @@ def read_page(
     name : str, optional
         Name of the page; by default that of the file.
     site : str
-        Site of the page; by default that of its canonical link.
+        Site of the page; by default the host of its canonical link.
     most_bytes : int
         Maximum size of a page.
 
@@ -308,7 +308,7 @@ def read_page(
 
 def _from_text(text: str, name: str, site: str) -> Page:
     if text.lstrip().startswith("<body"):
-        with suppress(PageError):  # HTML after all
+        with suppress(PageError):  # not canonical XML, so parse it as HTML
             return Page.from_canonical(text, name=name, site=site)
     return Page.from_html(text, name=name, site=site)
 
@@ -353,7 +353,7 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
                     texts[last_text] += " "
                 continue
             if last_text >= 0 and last_text == len(tags) - 1 and parents[last_text] == parent:
-                texts[last_text] += text  # only a comment or a dropped element was between them
+                texts[last_text] += text  # only a comment or a dropped element separates the two texts
                 continue
             last_text = len(tags)
             texts.append(text)
@@ -438,7 +438,7 @@ def host_of(address: str) -> str:
 
 
 def _read_xml(text: str, page: Page) -> None:
-    """Fill a page from XML, by the events of expat, which have no depth limit."""
+    """Fill a page from XML, with the expat parser because it has no depth limit."""
     parents: list[int] = []
     open_nodes: list[int] = []
     pieces: list[str] = []
@@ -474,13 +474,13 @@ def _read_xml(text: str, page: Page) -> None:
     reader.buffer_text = True
     reader.StartElementHandler, reader.EndElementHandler = start, end
     reader.CharacterDataHandler = pieces.append
-    reader.StartDoctypeDeclHandler = refuse_doctype  # no doctype, so no expansion of entities
+    reader.StartDoctypeDeclHandler = refuse_doctype  # without a doctype, entities cannot be expanded
     try:
         reader.Parse(text, True)
     except expat.ExpatError as error:
         raise PageError(f"not a canonical page: {error}") from error
     if not page.tags or page.tags[0] != "body":
-        raise PageError(f"a canonical page has the root body, got {page.tags[:1]}")
+        raise PageError(f"the root of a canonical page must be body, got {page.tags[:1]}")
     page.parents = np.array(parents, dtype=np.int32)
 
 

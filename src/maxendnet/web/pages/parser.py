@@ -1,10 +1,10 @@
 """Parse HTML into a flat list of nodes, as browsers do. Depends only on selectolax.
 
-Run as a script, this module serves another process: frames of text in, frames of JSON out (see `parser_process`). A
-parser in another process can be stopped, which is impossible inside a call of a C library.
+Run as a script, this module serves another process: it reads frames of HTML and writes frames of JSON (see
+`parser_process`). A parser in its own process can be stopped, whereas a call of a C library cannot.
 
-selectolax (the Lexbor engine) builds the same tree as browsers, so that boxes of a rendered page belong to the same
-nodes, and has no depth limit. lxml 6 silently drops content below 256 levels (2,048 with ``huge_tree``).
+selectolax (the Lexbor engine) builds the same tree as browsers, so that the boxes of a rendered page can be assigned to
+its nodes. It has no depth limit, whereas lxml 6 silently drops content below 256 levels (2,048 with ``huge_tree``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 HEADER = struct.Struct("<Q")
 MAX_NODES = 200_000
-"""Maximum number of elements and texts of a page; larger pages would take minutes and gigabytes."""
+"""Maximum number of elements and texts of a page. Larger pages would take minutes and gigabytes."""
 
 
 class RawTree(NamedTuple):
@@ -36,11 +36,11 @@ class RawTree(NamedTuple):
 
 
 class TooManyNodes(ValueError):
-    """A page has more than ``MAX_NODES`` nodes."""
+    """Raised for a page with more than ``MAX_NODES`` nodes."""
 
 
 def too_many_nodes() -> TooManyNodes:
-    """Error for a page with more than ``MAX_NODES`` nodes."""
+    """Return the error for a page with more than ``MAX_NODES`` nodes."""
     return TooManyNodes(f"the page has more than {MAX_NODES:,} elements and texts; exclude it")
 
 
@@ -69,7 +69,7 @@ def parse(html: str) -> RawTree:
     for node in root.traverse(include_text=True):
         tag = node.tag or ""
         is_text = tag == "-text"
-        if tag[:1] == "-" and not is_text:  # comments and the like
+        if tag[:1] == "-" and not is_text:  # comments and similar nodes
             continue
         parent = -1 if node.parent is None else number.get(node.parent.mem_id, -1)
         if is_text:
@@ -83,7 +83,7 @@ def parse(html: str) -> RawTree:
 
 
 def serve() -> None:
-    """Answer frames until the input ends. A frame is its length in eight bytes, then UTF-8."""
+    """Answer frames until the input ends. A frame is eight bytes that encode its length, followed by UTF-8."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while True:
         head = source.read(HEADER.size)

@@ -1,4 +1,4 @@
-"""Run the HTML parser in its own process: a malicious page can only stop the parser, not the program."""
+"""Run the HTML parser in its own process, so that a malicious page cannot block or crash the program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.web.pages.parser import HEADER, RawTree
 
 
 class PageError(ValueError):
-    """A page cannot be read: too large, too slow to parse, or not a page."""
+    """Raised if a page cannot be read: it is too large, too slow to parse, or not HTML."""
 
 
 class ParserProcess:
@@ -82,7 +82,7 @@ class ParserProcess:
             try:
                 body = html.encode("utf-8", "surrogatepass")
                 answer = json.loads(self._exchange(HEADER.pack(len(body)) + body))
-            except BaseException:  # also Ctrl-C: data left in the pipes belongs to this page
+            except BaseException:  # including Ctrl-C: the pipes may still contain data of this page
                 self.close()
                 raise
         if "refused" in answer:

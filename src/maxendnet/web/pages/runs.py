@@ -1,4 +1,4 @@
-"""Words and runs of text: which leaves of a page touch, and which are in one paragraph, cell or list item."""
+"""Words and runs: which leaves of a page touch, and which are in the same paragraph, cell or list item."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from maxendnet.web.pages.elements import BREAKS, words
 if TYPE_CHECKING:
     from maxendnet.web.pages.page import Page
 
-# elements that change only the style of a text; adjacent texts in them form one word
+# elements that change only the style of a text, so that adjacent texts form one word across them
 STYLE_TAGS = words("b i em strong u s small big font span sup sub tt code bdi bdo abbr mark wbr ins del data")
-# elements within a line of text; runs continue across them, and across line breaks
+# other inline elements and line breaks; runs continue across them, words do not
 INLINE_TAGS = STYLE_TAGS | words("a label cite q time kbd samp var dfn acronym strike output br")
 MAX_WORD_LEAVES = 50
 
@@ -28,7 +28,7 @@ class Runs(NamedTuple):
         Number of the run. Leaves of the same run are in one paragraph, cell or list item; only inline elements and
         line breaks are between them.
     before : list of str
-        A space, or empty if the leaf touches the previous one.
+        Separator before the leaf: a space, or empty if the leaf touches the previous one.
     """
 
     word: list[int]
@@ -37,7 +37,7 @@ class Runs(NamedTuple):
 
 
 def find_runs(page: Page, leaves: Sequence[int]) -> Runs:
-    """Return the words and runs of the leaves of a page; an image is a run of its own.
+    """Return the words and runs of the leaves of a page; every image is a separate run.
 
     Examples
     --------

@@ -27,7 +27,7 @@ SAVED_FROM = re.compile(r"<!--\s*saved from url=\(\d+\)(\S+)\s*-->", re.IGNORECA
 
 
 class SavedPage(NamedTuple):
-    """Bytes of a page; its address and encoding if the file contains them."""
+    """Bytes of a page, and its address and encoding, which are empty if the file does not contain them."""
 
     data: bytes
     url: str = ""

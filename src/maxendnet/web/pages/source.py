@@ -1,4 +1,4 @@
-"""Read pages from what users pass: HTML, bytes, paths, or pages already read."""
+"""Read pages from the inputs that users pass: HTML, bytes, paths, or `Page` objects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Source = Page | UnreadPage | str | bytes | os.PathLike[str]
 
 
 def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
-    """Read a page; an unreadable page (too large, not HTML) becomes an `UnreadPage` with the reason.
+    """Return the page of a source, or an `UnreadPage` with the reason if it cannot be read (too large, not HTML).
 
     Parameters
     ----------
     source : Page, UnreadPage, str, bytes or path
-        Text with a "<" is HTML, other text a path.
+        A str that contains "<" is HTML, any other str is a path.
     known : sequence of str
         Known sites: a page in a folder with the name of a known site belongs to that site.
 
@@ -54,7 +54,7 @@ def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
 
 
 def has_layout(pages: Sequence[Page]) -> bool:
-    """Whether the pages have layouts of a browser.
+    """Whether the pages were rendered, so that they have a layout.
 
     Raises
     ------

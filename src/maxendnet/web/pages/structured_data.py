@@ -1,8 +1,8 @@
 """Structured data of a page (JSON-LD, microdata, ``meta`` elements) as page nodes.
 
-A value is an element ``meta`` with its name in ``itemprop`` (or ``property``, ``name``) and its text in ``content``.
-Values of the body are nodes where they are. Values of the head and of JSON-LD scripts become nodes after those of the
-body: an element ``meta`` for each value, and an element ``object`` for each JSON object.
+A value is represented by a ``meta`` element. The attribute ``itemprop`` (or ``property``, ``name``) contains its name,
+and ``content`` its text. Values in the body keep their position. Values of the head and of JSON-LD scripts are appended
+after the nodes of the body: a ``meta`` element for each value, and an ``object`` element for each JSON object.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from maxendnet.web.pages.parser import RawTree
 
 VALUE_TAGS = ("meta", "link")
-"""Elements that have a value and show nothing."""
-OBJECT = "object"  # the HTML element of this name is never a page node
+"""Elements that contain a value but display nothing."""
+OBJECT = "object"  # no conflict: HTML elements with this name never become page nodes
 NAME_ATTRIBUTES = ("itemprop", "property", "name")
 MAX_VALUES = 1_000
 MAX_SCRIPTS = 20
@@ -30,7 +30,7 @@ TYPE_NAME = re.compile(r"[A-Za-z]\w*\Z")
 
 
 class DataNode(NamedTuple):
-    """A node for structured data: tag, index of its parent among such nodes (-1 for the body), and attributes."""
+    """A node for structured data: tag, index of its parent among these nodes (-1 for the body), and attributes."""
 
     tag: str
     parent: int
@@ -44,8 +44,8 @@ class Value(NamedTuple):
     ----------
     node : int
     path : str
-        Names from the outermost object to the value in lower case, such as ``product.offers.price``; the first is the
-        type of the object.
+        Property names from the outermost object to the value, in lower case, such as ``product.offers.price``. The
+        first name is the type of the object.
     text : str
     """
 
@@ -110,7 +110,7 @@ def data_nodes(tree: RawTree) -> list[DataNode]:
 
 
 def read_json(text: str) -> Any:
-    """Return the JSON value of a script, numbers as text; None if it is invalid or too long.
+    """Return the JSON value of a script with numbers as text, or None if the script is invalid or too long.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def read_json(text: str) -> Any:
     """
     if len(text) > MAX_SCRIPT_CHARS:
         return None
-    text = text[COMMENT_START.match(text).end() :]  # type: ignore[union-attr]  # it may match nothing
+    text = text[COMMENT_START.match(text).end() :]  # type: ignore[union-attr]  # the pattern always matches, perhaps the empty string
     reader = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str, strict=False)
     try:
         return reader.raw_decode(text)[0]
@@ -128,7 +128,7 @@ def read_json(text: str) -> Any:
 
 
 def _add(nodes: list[DataNode], value: Any, name: str, parent: int, depth: int) -> None:
-    """Append the nodes of a JSON value."""
+    """Append the nodes for a JSON value to ``nodes``."""
     if len(nodes) >= MAX_VALUES or depth > MAX_DEPTH:
         return
     if isinstance(value, list):
@@ -157,7 +157,7 @@ def _add(nodes: list[DataNode], value: Any, name: str, parent: int, depth: int) 
 
 
 def values_of(page: Page) -> Iterator[Value]:
-    """Yield the values of structured data, except microdata that is shown as text.
+    """Yield the values of structured data on a page, except microdata that is displayed as text.
 
     Examples
     --------

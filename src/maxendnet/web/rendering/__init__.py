@@ -1,1 +1,1 @@
-"""Layout of pages in a browser, for features of position and for visual blocks; optional."""
+"""Layout of pages in a browser (optional), for position features and visual blocks."""

@@ -23,16 +23,17 @@ OPTIONS = (
 
 
 class RenderError(RuntimeError):
-    """A page could not be rendered."""
+    """Raised if a page could not be rendered."""
 
 
 class Chromium:
-    """Browser without scripts and network access, for one page at a time.
+    """Chromium without scripts and network access, for one page at a time.
 
     Parameters
     ----------
     seconds : float
-        Time limit for one answer. A page that exceeds it stops the browser, and the next page starts a new one.
+        Time limit for one answer of the browser. If a page exceeds it, the browser is stopped, and the next page starts
+        a new one.
     """
 
     options = OPTIONS
@@ -60,7 +61,9 @@ class Chromium:
         ours, theirs = [], []
         for end in (0, 1):
             pipe = os.pipe()
-            theirs.append(fcntl.fcntl(pipe[end], fcntl.F_DUPFD_CLOEXEC, 10))  # not 3 and 4, which the browser uses
+            theirs.append(
+                fcntl.fcntl(pipe[end], fcntl.F_DUPFD_CLOEXEC, 10)
+            )  # descriptors from 10, because the browser uses 3 and 4
             os.close(pipe[end])
             ours.append(pipe[1 - end])
         arguments = [self.program, *self.options, f"--user-data-dir={self._folder}", "about:blank"]
@@ -115,7 +118,7 @@ class Chromium:
             self._handle(answer, stop)
 
     def _handle(self, answer: dict[str, Any], stop: float) -> None:
-        """Store an event; allow requests only for the page itself, once, and for local files that are not pages."""
+        """Store an event. Allow requests only for the page itself, once, and for local files that are not pages."""
         if answer.get("method") == "Fetch.requestPaused":
             request = answer["params"]
             address, kind = request["request"]["url"], request["resourceType"]
@@ -124,7 +127,7 @@ class Chromium:
                 is_allowed, self._expected = True, ""
             self._number += 1
             method = "Fetch.continueRequest" if is_allowed else "Fetch.failRequest"
-            # aborted, not blocked: a page with a redirect then stays as it is
+            # abort the request instead of blocking it, so that a page with a redirect stays open
             parameters = {"requestId": request["requestId"]} | ({} if is_allowed else {"errorReason": "Aborted"})
             message = {"id": self._number, "method": method, "params": parameters, "sessionId": self._session}
             self._send(json.dumps(message).encode() + b"\0", stop)
@@ -132,7 +135,7 @@ class Chromium:
             self._events.append(answer)
 
     def load(self, address: str) -> None:
-        """Open a local file and wait until it is loaded; other resources are loaded only from local files."""
+        """Open a local file and wait until it is loaded. Its resources are loaded only from local files."""
         self._events.clear()
         self._expected = address
         stop = time.monotonic() + self.seconds

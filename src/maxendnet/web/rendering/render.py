@@ -21,7 +21,7 @@ __all__ = ["RenderError", "render_page", "render_pages"]
 STYLES = ("font-size", "font-weight", "font-style", "cursor", "color", "background-color", "text-align")
 COLOUR = re.compile(r"rgba?\((\d+), (\d+), (\d+)(?:, ([\d.]+))?\)")
 MARK = "data-maxendnet"
-MAX_COMPARED_NODES = 20_000  # of pages whose tree in the browser differs from the parsed one
+MAX_COMPARED_NODES = 20_000  # maximum size of a page whose tree in the browser differs from the parsed tree
 
 
 def render_page(browser: Chromium, page: Page, path: Path) -> Page:
@@ -33,7 +33,7 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
     page : Page
         Page as read from the file.
     path : Path
-        File of the page; style sheets and images are loaded from files beside it.
+        File of the page. Style sheets and images are loaded from local files.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def render_page(browser: Chromium, page: Page, path: Path) -> Page:
     with open(path, "rb") as file:
         canonical = file.read(200).lstrip().startswith(b"<body")
     if canonical:
-        # browsers may change the tree of a canonical page, so its elements have their numbers as attributes
+        # browsers may change the tree of a canonical page, so node numbers are added as attributes
         with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as marked:
             marked.write('<!doctype html><meta charset="utf-8">' + _marked(page))
             marked.flush()
@@ -90,13 +90,13 @@ def render_pages(
 
 
 def _marked(page: Page) -> str:
-    """Return the canonical text of a page with node numbers as attributes."""
+    """Return the canonical XML of a page with node numbers as attributes."""
     attributes = [{**of_node, MARK: str(t)} for t, of_node in enumerate(page.attributes)]
     return Page(page.tags, page.parents, page.texts, attributes).canonical()
 
 
 def _snapshot(browser: Chromium, address: str) -> tuple[RawTree, NDArray[np.float64]]:
-    """Return the tree in the browser, and the layout of every node, with a box of -1 for nodes without one."""
+    """Return the tree in the browser, and the layout of every node; boxes are -1 for nodes that have none."""
     browser.load(address)
     snapshot = browser.call("DOMSnapshot.captureSnapshot", computedStyles=list(STYLES))
     strings, document = snapshot["strings"], snapshot["documents"][0]
@@ -138,7 +138,7 @@ def _style(values: Sequence[str]) -> list[float]:
 
 
 def _colour(text: str) -> float:
-    """Return a colour as a number; -1 if it is transparent.
+    """Return the number of a CSS colour; -1 if it is transparent.
 
     Examples
     --------
@@ -161,7 +161,9 @@ def _rows(page: Page, tree: RawTree, marked: bool) -> list[int]:
         return rows
     tree_nodes, drawn = canonical_nodes(tree)
     if drawn.tags == page.tags:
-        return [k if tag != "#text" else -1 for k, tag in zip(tree_nodes, page.tags)]  # -1: structured data
+        return [
+            k if tag != "#text" else -1 for k, tag in zip(tree_nodes, page.tags)
+        ]  # the tree node of structured data is -1 too
     if max(len(page), len(drawn)) > MAX_COMPARED_NODES:
         raise RenderError(f"Chromium parses the page differently ({len(drawn)} nodes instead of {len(page)}).")
     ours = list(zip(page.tags, (text.strip() for text in page.texts)))
@@ -174,7 +176,7 @@ def _rows(page: Page, tree: RawTree, marked: bool) -> list[int]:
 
 
 def _fill(page: Page, rows: Sequence[int], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the layout of all nodes; texts and transparent backgrounds have that of their parent."""
+    """Return the layout of all nodes. Texts, and transparent backgrounds, inherit from their parent."""
     out = np.full((len(page), len(LAYOUT)), -1.0)
     for t, row in enumerate(rows):
         parent = page.parents[t]

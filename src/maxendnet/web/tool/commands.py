@@ -19,8 +19,10 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 RECORDS = click.option("--records", type=click.Choice(["one", "many", "auto"]), default="auto", show_default=True,
                        help="one: one record per page; many: labelled pages are listings; auto: detect "
                        "listings from the labels.")  # fmt: skip
-NEW_SITES = click.option("--new-sites", is_flag=True, help="Train for unlabelled sites: use features that carry over.")
-SITE = click.option("--site", default="", help="Site of all pages.  [default: from each page or its folder]")
+NEW_SITES = click.option(
+    "--new-sites", is_flag=True, help="Train for unlabelled sites, without site-specific features."
+)
+SITE = click.option("--site", default="", help="Site of all pages.  [default: derived from each page or its folder]")
 PAGES = click.argument("pages", type=click.Path(path_type=Path), nargs=-1, required=True)
 
 
@@ -54,12 +56,16 @@ class Errors(click.Command):
             raise click.ClickException(
                 f"{error.filename}: {error.strerror}." if error.filename else str(error)
             ) from error
-        except (ValueError, RenderError, ModuleNotFoundError) as error:  # also LabelError, PageError, ModelFileError
+        except (
+            ValueError,
+            RenderError,
+            ModuleNotFoundError,
+        ) as error:  # LabelError, PageError and ModelFileError are ValueErrors
             raise click.ClickException(str(error)) from error
 
 
 def progress(items: Iterable[Any], what: str) -> Iterable[Any]:
-    """Show a progress bar that is removed at the end."""
+    """Wrap an iterable in a progress bar that is removed at the end."""
     bar: Iterable[Any] = progress_bar(items, desc=what, leave=False)
     return bar
 
@@ -88,7 +94,7 @@ def note(problems: Sequence[str], max_shown: int = 10) -> None:
 def init(project: Path, fields: str) -> None:
     """Create a project folder.
 
-    It contains pages/, labels.jsonl and project.json.
+    The folder contains pages/, labels.jsonl and project.json.
 
     \b
     Examples:
@@ -98,7 +104,7 @@ def init(project: Path, fields: str) -> None:
 
     names = [check_field(name, "--fields") for name in split_names(fields)]
     if not names or len(set(names)) < len(names):
-        raise click.BadParameter("give each field exactly once, for example name,price", param_hint="--fields")
+        raise click.BadParameter("name each field exactly once, for example name,price", param_hint="--fields")
     if (project / "project.json").exists():
         raise click.ClickException(f"{project} is already a project; choose another folder, or edit its project.json.")
     (project / "pages").mkdir(parents=True, exist_ok=True)
@@ -135,11 +141,11 @@ def label(
 ) -> None:  # fmt: skip
     """Label pages in the browser.
 
-    A model is trained in the background and suggests values.
+    Meanwhile a model is trained in the background and suggests values.
 
     NAME is a project folder (see maxendnet web init), a model file, or a new name. The model is written to NAME.medn
     after each page, and the labels are written to labels.jsonl after each click. First you label one page of each site,
-    then the page that the model is least certain of. Stop with Ctrl-C; the same command resumes.
+    then the pages about which the model is least certain. Stop with Ctrl-C; run the same command again to resume.
 
     \b
     Examples:
@@ -170,17 +176,19 @@ def label(
 @RECORDS
 @click.option("--type", "types", multiple=True, metavar="FIELD=TYPE",
               help="Type of a field: text, price, date, number, mail, link or image. Values of another type are "
-              "discarded. May be given several times.")  # fmt: skip
+              "discarded. May be repeated.")  # fmt: skip
 @click.option("--several", default="", help="Comma-separated fields that may have several values per record.")
 @click.option("--siblings", is_flag=True, help="Hierarchical model: score neighbouring blocks together.")
-@click.option("--constraints", is_flag=True, help="Hierarchical model: forbid impossible pairs of block and child.")
+@click.option(
+    "--constraints", is_flag=True, help="Hierarchical model: forbid impossible label pairs of a block and its child."
+)
 @click.option("--layout", type=click.Choice(["off", "on"]), default="off", show_default=True,
-              help="Use positions and fonts, rendered by headless Chromium.")  # fmt: skip
+              help="Use positions and fonts as rendered by headless Chromium.")  # fmt: skip
 @click.option("--strength", type=click.FloatRange(min=0, min_open=True),
               help="Regularisation constant: lam of l2crf and l1crf, C of the margin models.")  # fmt: skip
 @click.option("--no-confidence", is_flag=True, help="Skip calibration: faster, but confidences are not meaningful.")
 @click.option("--skip-unmatched", is_flag=True,
-              help="Ignore labels that do not occur on their page; the field is unknown there.")  # fmt: skip
+              help="Ignore labels that do not occur on their page: the field is then unknown there.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Fail if a labelled page cannot be read or a label cannot be used.")
 def train(
     pages: Path, labels: Path, out: Path, new_sites: bool, system: str | None, model: str, layout: str,
@@ -189,14 +197,14 @@ def train(
 ) -> None:  # fmt: skip
     """Train a model on a folder of pages and a file of labels.
 
-    Unlabelled pages help too: they show what the pages of their site have in common. A label that does not occur on its
-    page is an error unless --skip-unmatched is given.
+    Unlabelled pages help too, because they show what the pages of their site have in common. A label that does not
+    occur on its page is an error, unless --skip-unmatched is used.
 
     \b
-    Each line of the label file has one of the forms
+    Each line of the label file has one of these forms:
       {"page": "a.html", "site": "x.com", "labels": [[214, "price"], [30, "name"]]}
       {"page": "a.html", "site": "x.com", "values": {"price": ["$12"], "name": ["A cup"]}}
-    In a listing, one or two records are enough. Each list has one entry per record, null for a missing value:
+    In a listing, one or two records are enough. Each list contains one entry per record, null for a missing value:
       {"page": "list.html", "values": {"price": ["$12", null], "name": ["A cup", "A pot"]}}
 
     \b
@@ -211,7 +219,7 @@ def train(
     from maxendnet.web.pages.folder import labelled_folder, project_fields
 
     if (siblings or constraints) and model != "hierarchical":
-        raise click.UsageError("--siblings and --constraints are for --model hierarchical.")
+        raise click.UsageError("--siblings and --constraints require --model hierarchical.")
     given = read_labels(labels)
     field_types = _types(types, {name for x in given for name in x.fields} | set(project_fields(labels.parent)))
     page_list, page_labels, problems = labelled_folder(pages, given, progress=progress)
@@ -253,7 +261,7 @@ def train(
 @click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv.  [default: print JSON lines]")
 @SITE
 @click.option("--records", type=click.Choice(["one", "auto"]),
-              help="one: one record per page unless it is a known listing; auto: detect repeated items.  "
+              help="one: one record per page, except on known listings; auto: detect repeated items.  "
               "[default: as trained]")  # fmt: skip
 @click.option("--min-confidence", type=click.FloatRange(0, 1), default=0.2, show_default=True,
               help="Leave cells with a lower confidence empty.")  # fmt: skip
@@ -269,9 +277,9 @@ def extract(
 ) -> None:  # fmt: skip
     """Extract records from pages (files or folders).
 
-    Give the pages of a site together: they vote on the place of each field. Rows are written as soon as they are ready,
-    so memory does not grow with the number of pages. The same command resumes an interrupted run. A page that cannot be
-    read gets a row without values and with the reason in the column "error".
+    Pass all pages of a site together, because they vote on the place of each field. Rows are written as soon as they
+    are ready, so memory does not grow with the number of pages. Repeat the command to resume an interrupted run. A page
+    that cannot be read gets a row without values; the column "error" states the reason.
 
     \b
     Examples:
@@ -317,7 +325,7 @@ def extract(
 def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str, min_confidence: float) -> None:
     """Write CSS selectors of the fields as JSON.
 
-    For each site and field: the selector that most extracted values share, and their number.
+    For each site and field, writes the selector that matches most of the extracted values, and their number.
 
     \b
     Examples:
@@ -346,7 +354,7 @@ def selectors(model: Path, pages: tuple[Path, ...], out: Path | None, site: str,
 def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_json: bool) -> None:
     """Evaluate a model on labelled pages.
 
-    Prints precision, recall and F1 of each field, and the first errors.
+    Prints precision, recall and F1 of each field, and the first 10 errors.
 
     \b
     Examples:
@@ -402,7 +410,7 @@ def evaluate(model: Path, pages: Path, labels: Path, min_confidence: float, as_j
 def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, as_json: bool) -> None:
     """Report sites that have changed since training.
 
-    The exit code is 3 if there are any.
+    The exit code is 3 if a site has changed.
 
     \b
     Examples:
@@ -434,7 +442,7 @@ def check(ctx: click.Context, model: Path, pages: tuple[Path, ...], site: str, a
 def demo(out: Path, seed: int) -> None:
     """Run a demonstration on toy shops.
 
-    It generates pages, trains on three pages of each shop and extracts the rest.
+    It generates pages, trains on three pages of each shop and extracts records from the others.
 
     \b
     Examples:
@@ -491,7 +499,7 @@ def _files(pages: Sequence[Path]) -> list[Path]:
 
 
 def _load(model: Path, pages: Sequence[Path], site: str) -> tuple[Any, list[Any], list[str]]:
-    """Load a model and pages; also return the problems of the pages."""
+    """Return a model, the readable pages, and the problems of pages."""
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.tool.stream import read_files
 

@@ -1,4 +1,4 @@
-"""``maxendnet web demo``: train on three pages of each shop, extract the rest."""
+"""``maxendnet web demo``: train on three pages of each shop, and extract records from the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N_LABELLED = 3  # pages of each shop
 
 
 def demo(out: str | Path, seed: int = 0, echo: Callable[[str], object] = print) -> float:
-    """Generate pages, train, extract and evaluate; write all files to a folder.
+    """Generate pages, train a model, extract records and evaluate them; write all files to a folder.
 
     Parameters
     ----------

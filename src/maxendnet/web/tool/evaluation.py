@@ -20,11 +20,11 @@ class FieldScore(NamedTuple):
     ----------
     name : str
     n_true : int
-        Records that have the field.
+        Number of records with the field.
     n_answers : int
-        Extracted cells.
+        Number of extracted cells.
     n_hits : int
-        Correct cells.
+        Number of correct cells.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Scores(NamedTuple):
     problems : list of str
         Labelled values that do not occur on their page; they count as missed.
     n_records : int
-        Labelled records.
+        Number of labelled records.
     """
 
     fields: list[FieldScore]
@@ -94,13 +94,13 @@ def evaluate(
 ) -> Scores:  # fmt: skip
     """Compare extracted records with the labels of their pages.
 
-    A cell is correct if it equals one of the true values of the field, ignoring case and white space. Labels by value
-    are compared as written, labels by place by their text. A labelled value that does not occur on its page counts as
-    missed and is reported in ``problems``. A cell with several values must have all of them. An answer for a field that
-    the record lacks lowers precision but not ``all_right``.
+    A cell is correct if it equals one of the true values of the field, ignoring case and white space. The true value of
+    a label by value is that value as written, and that of a label by node is the text of the node. A labelled value
+    that does not occur on its page counts as missed and is reported in ``problems``. A cell with several values must
+    contain all of them. An answer for a field that the record lacks lowers precision but not ``all_right``.
 
-    In a listing, each labelled record is compared with the extracted record that has most of its values. Unmatched
-    extracted records are ignored unless the labels are complete; then they lower precision.
+    In a listing, each labelled record is compared with the extracted record that shares most values with it. Other
+    extracted records are ignored, unless the labels are complete, in which case they lower precision.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def evaluate(
     labels : sequence of PageLabels
         Labels of each page.
     records : sequence of Record
-        Extracted records: one per page in the same order, or any number, matched by the names of the pages.
+        Extracted records: either one per page in the same order, or any number, which are matched with pages by name.
     fields : sequence of str
         Fields to evaluate.
     images, data : bool

@@ -1,6 +1,6 @@
 """Extraction from many pages, in batches and optionally in several processes.
 
-A batch holds pages of one folder, so that the pages of a site vote together and memory does not grow with their number.
+A batch contains pages of one folder, so that the pages of a site vote together. Memory is bounded by the batch size.
 A progress file next to the output records the finished batches. An interrupted run resumes from it if model, options
 and pages are unchanged, and produces identical output.
 """
@@ -108,7 +108,7 @@ def read_files(
 
 
 def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> tuple[str, Outcome]:
-    """Extract a batch; return its rows as text, and their counts."""
+    """Extract records from a batch; return the rows as text, and their counts."""
     pages, unread, warnings = read_files(files, options.site, extractor)
     sources: dict[str, Source] = {page.name: page for page in pages}
     sources |= {page.name: page for page in unread}
@@ -135,7 +135,7 @@ def extract_stream(
     files : sequence of Path
         Pages.
     out : Path or open file
-        An existing file is replaced, or completed if an earlier run with the same arguments was interrupted.
+        Output. An existing file is replaced, or completed if an earlier run with the same arguments was interrupted.
     options : Options
     jobs : int
         Number of processes. It does not change the output.
@@ -180,7 +180,7 @@ def extract_stream(
 def _results(
     model: Path, extractor: Extractor, file_batches: Sequence[Sequence[Path]], options: Options, jobs: int
 ) -> Iterator[tuple[str, Outcome]]:
-    """Yield the results of batches in their order."""
+    """Yield the rows and counts of each batch, in the order of the batches."""
     if jobs <= 1 or len(file_batches) < 2:
         yield from (extract_batch(extractor, files, options) for files in file_batches)
         return
@@ -206,7 +206,7 @@ def _add(total: Outcome, batch: Outcome) -> Outcome:
 
 
 def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
-    """Return a hash of model, options, and names, sizes and times of the files."""
+    """Return a hash of the model, the options, and the names, sizes and modification times of the files."""
     fingerprint = hashlib.sha256(model.read_bytes())
     fingerprint.update(json.dumps(options).encode())
     for path in files:
@@ -220,7 +220,7 @@ def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
 
 
 def _resume(progress_file: Path, fingerprint: str, out: Path) -> tuple[int, Outcome]:
-    """Return the number of finished batches and the counts of an earlier run."""
+    """Return the number of batches that an earlier run has finished, and its counts."""
     try:
         state = json.loads(progress_file.read_bytes())
         n_done, size = int(state["batches"]), int(state["bytes"])

@@ -35,7 +35,7 @@ class ToyPages(NamedTuple):
     ----------
     pages : list of Page
     labels : list of PageLabels
-        Labels by value, one for each page.
+        Labels of each page, by value.
     html : dict of str to str
         HTML of each page by its path.
     """
@@ -60,7 +60,7 @@ def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing
     n_sites : int
         Number of sites. There are five templates; further sites reuse them under other names.
     n_pages : int
-        Pages of each site.
+        Number of pages per site.
     random_state : int
         Seed.
     missing : float
@@ -92,7 +92,7 @@ def toy_pages(n_sites: int = 3, n_pages: int = 8, random_state: int = 0, missing
 
 
 def toy_item(rng: np.random.Generator) -> Item:
-    """Draw a product."""
+    """Return a random product."""
     adjective, thing = str(rng.choice(ADJECTIVES)), str(rng.choice(THINGS))
     number = int(rng.integers(100, 999))
     return {
@@ -125,8 +125,8 @@ class Template(NamedTuple):
     Attributes
     ----------
     title, body : str
-        Use the properties of the item, the site, the ``similar`` items (``first``, ``second``) and the parts of the
-        price.
+        They may refer to the properties of the item, the site, two other items (``first`` and ``second``), all
+        ``similar`` items, and the parts of the price.
     brand : str
         Inserted if the item has a brand.
     similar : str

@@ -11,12 +11,12 @@ from maxendnet.web.pages.page import Page, image_address
 from maxendnet.web.pages.structured_data import VALUE_TAGS
 
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-MIN_IMAGE_PIXELS = 16  # smaller images are bullets and spacers
+MIN_IMAGE_PIXELS = 16  # minimum width and height; smaller images are bullets and spacers
 WIDTH, HEIGHT = 2, 3  # columns of a layout
 
 
 def visible(page: Page) -> NDArray[np.bool_]:
-    """Return a mask of the nodes that are shown, of shape (n_nodes,).
+    """Return a mask of the visible nodes, of shape (n_nodes,).
 
     Examples
     --------
@@ -38,7 +38,7 @@ def visible(page: Page) -> NDArray[np.bool_]:
             ):
                 shown[t] = False
     if layout is not None and len(page):
-        # an element without a box may have children with one (display: contents): only texts and images are hidden
+        # an element without a box may have visible children (display: contents), so hide only texts and images
         shown &= (layout[:, WIDTH] >= 0) | np.array([tag not in ("#text", "img") for tag in page.tags])
     return shown
 

@@ -1,4 +1,4 @@
-"""Outline of a page, for the search for items: elements by path, marks of siblings, tokens of leaves."""
+"""Outline of a page, used to search for items: elements by path, marks of siblings, tokens of leaves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from maxendnet.web.fields.types import MONTH, is_number
 from maxendnet.web.views.view import View, fold
 
 MAX_PATH_CHARS = 500
-MAX_MARK_CHARS = 30  # of a caption that marks an item
+MAX_MARK_CHARS = 30  # maximum length of a caption that marks an item
 LONG_TEXT_CHARS = 120
 
 Item = list[tuple[int, int]]
-"""Nodes of an item of a listing: ranges (first, end), without their end."""
+"""Nodes of an item of a listing, as half-open ranges (first, end)."""
 Token = tuple[str, str]
-"""Tag of the element of a leaf, and the kind of its text."""
+"""Tag of a leaf's element, and the kind of its text."""
 
 
 class Outline:
@@ -32,9 +32,9 @@ class Outline:
     children : dict of int to list of int
         Child nodes of every element, including texts.
     at : dict of str to list of int
-        Elements with a path of tags.
+        Elements by their tag path.
     paths : list of str
-        Path of tags of every element, empty for texts.
+        Tag path of every node, empty for texts.
     """
 
     def __init__(self, view: View) -> None:
@@ -59,7 +59,7 @@ class Outline:
         return leaf_tokens(self.view)
 
     def names(self, t: int) -> list[str]:
-        """Return the classes of an element without generated names."""
+        """Return the classes of an element, except generated ones."""
         return readable_classes(self.page.attributes[t])
 
     def above(self, t: int, level: int) -> int:
@@ -85,7 +85,7 @@ class Outline:
         return self._shapes[t]
 
     def has_mark(self, siblings: Sequence[int], k: int, mark: tuple[str, ...]) -> bool:
-        """Whether sibling k has a mark, see `marks_of`; ``("void", tag, n)`` marks n such tags in a row."""
+        """Whether sibling k has a mark (see `marks_of`), or begins n equal tags in a row: ``("void", tag, n)``."""
         t = siblings[k]
         if self.page.tags[t] != mark[1]:
             return False
@@ -121,13 +121,13 @@ class Outline:
 
 
 def _path(above: str, tag: str) -> str:
-    """Return the path of an element; long paths are hashed to save memory on deep pages."""
+    """Return the tag path of an element; long paths are hashed to save memory on deep pages."""
     path = f"{above}/{tag}"
     return path if len(path) < MAX_PATH_CHARS else f"{crc32(path.encode()):x}"
 
 
 def readable_classes(attributes: dict[str, str]) -> list[str]:
-    """Return the classes of an element without generated names.
+    """Return the classes of an element, except generated ones.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_T
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 ATTRIBUTE_OF_TAG = {"img": "src", "meta": "content", "link": "href"}
-MIN_RELATIVE_SHARE = 0.8  # share of a path with positions, relative to one without, to be preferred
+MIN_RELATIVE_SHARE = 0.8  # to prefer a path with positions: its share relative to that of the path without
 
 
 class Selector(NamedTuple):
@@ -28,12 +28,11 @@ class Selector(NamedTuple):
     n_answers : int
         Number of extracted values.
     alone : bool
-        Whether the selector matches nothing else: the first match is the value, and for a field with several values
-        every match is one.
+        Whether the selector matches no more elements of a page than there are values, so that every match is a value.
     part : bool
-        Whether values are only part of the text, or cover several texts: the selector then does not delimit them.
+        Whether values are only part of a text, or span several texts, so that the selector does not delimit them.
     attribute : str
-        Attribute of the element with the value; empty for its text.
+        Attribute that contains the value; empty if the value is the text of the element.
     """
 
     site: str
@@ -49,8 +48,8 @@ class Selector(NamedTuple):
 def css_path(page: Page, node: int, positions: bool = False) -> str:
     """Return the CSS path of an element from the body; for a text, that of its element.
 
-    For a value of the head, the path is its ``meta`` element with the name; for JSON-LD, the script followed by the
-    names of the JSON value.
+    For a value in the head, the path is its ``meta`` element with the name. For a JSON-LD value, it is the script
+    followed by the property names.
 
     Parameters
     ----------
@@ -85,7 +84,7 @@ def css_path(page: Page, node: int, positions: bool = False) -> str:
 
 
 def _path_of_data(page: Page, t: int) -> str:
-    """Return the path of a value outside the body: its ``meta`` element, or names of JSON."""
+    """Return the path of a value outside the body: its ``meta`` element, or its property names in JSON-LD."""
     if page.tags[page.parents[t]] == OBJECT:
         return f'script[type="application/ld+json"] {".".join(names_above(page, t))}'
     attributes = page.attributes[t]
@@ -103,7 +102,7 @@ def whole_path(page: Page, node: int) -> str:
 def find_selectors(
     pages: Sequence[Page], records: Iterable[Record], attributes: Mapping[str, str] | None = None
 ) -> list[Selector]:
-    """Return for every field of every site the CSS path of most of its extracted values.
+    """Return, for every site and field, the CSS path that most extracted values share.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ def find_selectors(
     records : iterable of Record
         Records of these pages.
     attributes : mapping of str to str, optional
-        Attribute of every field whose values are attributes: ``Extractor.attributes_``.
+        Attribute of every field whose values are attributes, see ``Extractor.attributes_``.
 
     Examples
     --------
@@ -153,13 +152,13 @@ class _Answer(NamedTuple):
 
 
 def _attribute_of_element(page: Page, node: int) -> str:
-    """Return the attribute with the value of an element without text; empty for values of JSON-LD."""
+    """Return the attribute that contains the value of an element without text; empty for JSON-LD values."""
     in_json = node > 0 and page.tags[page.parents[node]] == OBJECT
     return "" if in_json else ATTRIBUTE_OF_TAG.get(page.tags[node], "")
 
 
 def _with_attribute(page: Page, node: int, attribute: str) -> int:
-    """Return the nearest ancestor with an attribute; the node itself if there is none or ``attribute`` is empty."""
+    """Return the nearest ancestor with an attribute, or the node if there is none or ``attribute`` is empty."""
     t = node
     while attribute and t >= 0 and not page.attributes[t].get(attribute):
         t = int(page.parents[t])
@@ -173,7 +172,7 @@ def _most_common(paths: Sequence[str]) -> tuple[str, float]:
 
 
 def _matches_only(answers: Sequence[_Answer], css: str) -> bool:
-    """Whether on each page at most as many elements have the path as there are values."""
+    """Whether on every page at most as many elements match the path as there are values."""
     last_tag = css.rsplit(" > ", 1)[-1].split(".")[0]
     n_values: Counter[int] = Counter()
     for page, _, n in answers:

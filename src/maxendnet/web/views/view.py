@@ -14,19 +14,19 @@ from maxendnet.web.pages.runs import Runs, find_runs
 from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_TAGS
 from maxendnet.web.views.leaves import find_leaves
 
-MAX_TEXT_CHARS = 400  # of a text, for features
-MAX_ANCESTORS = 6  # of a leaf, for features
+MAX_TEXT_CHARS = 400  # of a text that features use
+MAX_ANCESTORS = 6  # of a leaf that features use
 CACHE_SIZE = 20_000  # texts or paths with cached feature names: pages of a site share most of them
 Names = list[list[str]]
 """Feature names of every leaf."""
-MIN_PAGES = 3  # of a site, for statistics
-MAX_TEXTS = 50  # of a place, for statistics
+MIN_PAGES = 3  # pages of a site needed for statistics
+MAX_TEXTS = 50  # texts at a place that statistics use
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 FOLD = re.compile(r"[^\w$€£%.@]+")
 
 
 class SiteFacts(NamedTuple):
-    """Statistics of the texts and places on the pages of a site; they need no labels.
+    """Statistics of the texts and places on the pages of a site, computed without labels.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class SiteFacts(NamedTuple):
     texts_at_place : Counter
         Number of distinct texts at a place.
     at_place : dict of int to list of str
-        Texts at a place, one for every page that has it.
+        Texts at a place, one per page with a leaf there.
     """
 
     n_pages: int
@@ -82,10 +82,10 @@ class View:
     elements : list of int
         Element of every leaf: the parent of a text, an image itself.
     places : list of int
-        Hash of the path from the root with positions among siblings. Leaves at the same place of a template have the
-        same hash.
+        Hash of the path from the root with positions among siblings. It is the same for leaves at the same place of
+        different pages.
     kinds : list of int
-        Hash of the path without positions, but with classes.
+        Hash of the path without positions, but with the first class of each element.
     facts : SiteFacts or None
         Statistics of the site, set by `make_views`.
 
@@ -116,13 +116,13 @@ class View:
         return len(self.leaves)
 
     def _walk(self, tags: list[str], parents: list[int]) -> None:
-        """Set depth, position among siblings, and hashes of paths; in one pass, since paths may be long."""
+        """Set depths, positions among siblings, and path hashes, in one pass because paths may be long."""
         n = len(tags)
         self.depth = depth = [0] * n
-        self.rank = rank = [0] * n  # among the element children of its parent
+        self.rank = rank = [0] * n  # position among the element children of the parent
         self.n_children = n_children = [0] * n
         place, kind = [0] * n, [0] * n
-        position: dict[tuple[int, int], int] = {}  # of the last child with a tag
+        position: dict[tuple[int, int], int] = {}  # (parent, tag) -> position of the last such child
         codes: dict[str, int] = {}
         for t in range(n):
             p = parents[t]
@@ -137,7 +137,7 @@ class View:
                 place[t] = kind[t] = code
                 continue
             depth[t] = depth[p] + 1
-            # hashes of integers are the same in every process; those of strings are not
+            # hash only integers, because hashes of strings differ between processes
             position[p, code] = position.get((p, code), -1) + 1
             place[t] = hash((place[p], code, position[p, code]))
             if tag != "#text":
@@ -168,7 +168,7 @@ class View:
 
     @cached_property
     def leaf_of(self) -> dict[int, int]:
-        """Index of the leaf of a node."""
+        """Mapping of nodes to indices of leaves."""
         return {t: k for k, t in enumerate(self.leaves)}
 
     @cached_property
@@ -196,7 +196,7 @@ class View:
         return out
 
     def is_fixed(self, k: int) -> bool:
-        """Whether the text of a leaf is on most pages of the site: a caption, not a value."""
+        """Whether the text of leaf k occurs on most pages of the site, so that it is a caption rather than a value."""
         facts = self.facts
         if facts is None or facts.n_pages < MIN_PAGES:
             return self.texts[k].endswith(":")
@@ -210,9 +210,9 @@ class View:
         return facts.pages_with_place[self.places[k]] <= 0.5 * facts.n_pages
 
     def share_at_place(self, k: int, word: str) -> float | None:
-        """Return the share of the site's pages whose text at the place of leaf k has a word; None if unknown.
+        """Return the share of the site's pages whose text at the place of leaf k contains a word, or None if unknown.
 
-        Words are in lower case, numbers as one zero for each digit, at most five.
+        ``word`` is in lower case; a number is written as one zero per digit, at most five.
         """
         facts = self.facts
         texts = facts.at_place.get(self.places[k], []) if facts is not None else []
@@ -239,7 +239,7 @@ class View:
 
 @lru_cache(maxsize=512)
 def _word_counts(texts: tuple[str, ...]) -> Counter[str]:
-    """Return the number of texts with each word or sign."""
+    """Return, for each word or sign, the number of texts that contain it."""
     counts: Counter[str] = Counter()
     for text in texts:
         pieces = {piece.lower() for piece in PIECE.findall(text)}
@@ -277,12 +277,12 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
 
 
 def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) -> list[View]:
-    """Return views of pages with the statistics of their sites.
+    """Return views of pages that include the statistics of their sites.
 
     Parameters
     ----------
     pages : sequence of Page
-        All available pages, labelled or not: more pages of a site give better statistics.
+        All available pages, labelled or not, because more pages of a site yield better statistics.
     images, data : bool
         Whether images, and values of structured data, are leaves.
     """

@@ -7,21 +7,21 @@ const TOKEN = BASE.split("/")[1];
 let fields = [];
 let state = { version: -1, pages: [], done: 0, total: 0 };
 let page = null; // current page, as sent by the server
-let labels = []; // [spot, field]; see page.js
-let confirmed = new Set(); // keys of the labels that the user has given or confirmed
+let labels = []; // pairs [spot, field]; page.js defines spots
+let confirmed = new Set(); // keys of the labels that the user has made or confirmed
 let touched = false; // whether the user has changed this page
 let undo = [];
-let active = 0; // selected field
-let picked = false; // whether the user has selected it explicitly
-let emptyAsked = null; // page for which "d" was pressed once without labels
+let active = 0; // index of the selected field
+let picked = false; // whether the user has selected the field explicitly
+let emptyAsked = null; // page without labels on which "d" was pressed once
 let activeRecord = 0;
-let anchor = -1; // leaf of the last click
+let anchor = -1; // leaf that was clicked last
 let cursor = -1; // leaf selected with the arrow keys, or -1
 let visited = [];
 let busy = false;
 let plain = false;
 let mode = ""; // effect of the next click, set by a button: "also", "range", "part" or none
-let unsaved = 0; // changes that are being saved
+let unsaved = 0; // number of changes that are being saved
 let failed = false; // whether the last change could not be saved
 
 // ---- communication with the server ------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ function say(text, kind = "") {
   messageUntil = kind === "bad" ? Date.now() + 8000 : Date.now() + 1500;
 }
 
-// get the progress and the activity of the server
+// request the progress and the current activity from the server
 async function poll() {
   try {
     const update = await ask("state?version=" + state.version);
@@ -87,7 +87,7 @@ async function poll() {
       fields = state.fields;
       showProgress();
     }
-    // the model may have changed between the request of the page and this one
+    // the model may have changed since the page was requested
     if (page && !busy && page.version !== state.version) await renew();
     if (Date.now() > messageUntil) {
       const text = state.problem || (state.doing ? state.doing[0].toUpperCase() + state.doing.slice(1) + "…" : "");
@@ -217,7 +217,7 @@ function restore(before) {
   page.source = before.source;
 }
 
-// "before": state that undo restores; "given": labels that the user has given or confirmed
+// "before" is the state that undo restores, "given" the labels that the user has made or confirmed
 function change(next, before = snapshot(), given = next.filter((label) => !labels.some((old) => key(old) === key(label)))) {
   undo.push(before);
   confirmed = new Set([...confirmed, ...given.map(key)]);
@@ -237,7 +237,7 @@ function suggestionAmong(candidates) {
   return suggested.find(([, name]) => name === fields[active]) || (fieldIsOpen() ? undefined : suggested[0]);
 }
 
-// assign a spot to the selected field; "extend": add it; "range": all texts from the last click to here
+// assign a spot to the selected field; with "extend", add the spot; with "range", assign all texts from the last click
 function assign(spot, extend, range) {
   const before = snapshot();
   const suggestion = range ? undefined : suggestionAmong(labels.filter((label) => sameSpot(label[0], spot)));
@@ -272,7 +272,7 @@ function assign(spot, extend, range) {
   }
 }
 
-// labels with those of the selected field merged into one value; null if they are not adjacent
+// return the labels with those of the selected field merged into one value, or null if these are not adjacent
 function merged() {
   if (!page || shown !== page) return null;
   const ofField = labels.filter(([spot, name]) => name === fields[active] && recordOf(spot) === Math.max(0, activeRecord));
@@ -307,12 +307,12 @@ function takeBack() {
 
 // ---- selection of texts and pictures with the arrow keys ---------------------------------------------------------
 
-// "far": move by about one screen
+// move to another text; with "far", by about one screen
 function moveCursor(step, far = false) {
   const here = cursor >= 0 ? boxOf(page.leaves[cursor][0]) : null;
   const from = here ? here.top : stage.scrollTop / scale;
   const least = far ? (0.8 * stage.clientHeight) / scale : 0;
-  let last = -1; // the last candidate, if the page ends before
+  let last = -1; // last candidate, used if the page ends within one screen
   for (let k = cursor + step; k >= 0 && k < page.leaves.length; k += step) {
     const box = boxOf(page.leaves[k][0]);
     if (!box) continue;

@@ -6,7 +6,7 @@ const NARROWEST = 640; // minimum width in pixels; a narrower window scales the 
 const TALLEST = 4000000; // pixels; browsers are limited to about ten million
 const AT_ONCE = 5000; // nodes drawn in one step; the rest of a large page follows in further steps
 const TAG_HEIGHT = 16;
-const DOT = 10; // a tag without room is a dot
+const DOT = 10; // size of the dot that replaces a tag without room
 const PICTURE = "data:image/svg+xml," + encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 120 90"><rect width="120" height="90" fill="#eceff3"/>' +
   '<path d="M20 72l26-32 18 20 12-13 24 25z" fill="#c3cad3"/><circle cx="84" cy="28" r="9" fill="#c3cad3"/></svg>');
@@ -16,7 +16,7 @@ const [stage, room, paper, frame, overlay, marks, hover] =
   ["stage", "room", "paper", "frame", "overlay", "marks", "hover"].map(get);
 
 let scale = 1;
-let shown = null; // the page that is drawn; another one may be loading
+let shown = null; // the page that is displayed, while another may be loading
 let complete = null; // the page that is completely drawn
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
@@ -51,7 +51,7 @@ async function draw() {
 // draw the next nodes of the page
 function drawNext(domNodes) {
   const doc = frame.contentDocument;
-  const all = doc.createDocumentFragment(); // inserted in one step
+  const all = doc.createDocumentFragment(); // all nodes are inserted in one step
   for (const [tag, parent, content, number] of page.frame.nodes.slice(domNodes.length, domNodes.length + AT_ONCE)) {
     let node;
     if (tag === "#") {
@@ -143,7 +143,7 @@ function later() {
 
 const firstOf = (spot) => (Array.isArray(spot) ? spot[0] : spot);
 
-// collapse white space as the server does, so that letters have the same numbers
+// collapse white space as the server does, so that letters have the same indices
 function lettersOf(number) {
   if (letters.has(number)) return letters.get(number);
   const positions = [];
@@ -163,7 +163,7 @@ function lettersOf(number) {
   return positions;
 }
 
-// DOM ranges of a spot; the DOM nodes of a whole page node
+// return the DOM ranges of a spot, or the DOM nodes if it is a whole page node
 function piecesOf(spot) {
   if (!Array.isArray(spot)) return drawn.get(spot) || [];
   const [first, begin, last, end] = spot;
@@ -186,7 +186,7 @@ function piecesOf(spot) {
   return out;
 }
 
-// text of a spot as displayed
+// return the text of a spot as displayed
 function textOf(spot) {
   if (!Array.isArray(spot)) return page.leaves[leafOf.get(spot)][1];
   const [first, begin, last, end] = spot;
@@ -199,7 +199,7 @@ function textOf(spot) {
   return text.replace(/\s+/g, " ").trim();
 }
 
-// the spot from one letter to another, extended to whole words
+// return the spot from one letter to another, extended to whole words
 function spotBetween(a, b) {
   const [[n1, from], [n2, to]] = leafOf.get(a[0]) < leafOf.get(b[0]) || (a[0] === b[0] && a[1] <= b[1]) ? [a, b] : [b, a];
   const start = wordsOf(n1).find(([, e]) => e > from);
@@ -209,7 +209,7 @@ function spotBetween(a, b) {
   return n1 === n2 && spot[1] === 0 && spot[3] === [...page.leaves[leafOf.get(n1)][1]].length ? n1 : spot;
 }
 
-// begin and end of each word, number and sign of a text, as on the server
+// return the start and end of each word, number and sign of a text, as on the server
 function wordsOf(number) {
   const text = page.leaves[leafOf.get(number)][1];
   const out = [];
@@ -225,7 +225,7 @@ function wordsOf(number) {
   return out;
 }
 
-// the letter at a point of the window: [page node, letter], or null
+// return the letter at a point of the window as [page node, index of the letter], or null
 function letterAt(event) {
   if (!shown || shown !== page) return null;
   const corner = frame.getBoundingClientRect();
@@ -241,7 +241,7 @@ function letterAt(event) {
   const positions = lettersOf(page.leaves[leaf][0]);
   let letter = positions.findIndex(([n, at, length]) => n === node && at + length > offset);
   if (letter < 0) letter = positions.length - 1;
-  // the caret is before or after the letter under the pointer
+  // the caret may be before or after the letter under the pointer
   if (letter > 0 && positions[letter - 1][0] === node && !inside(rectOf(positions[letter]), x, y, 1) && inside(rectOf(positions[letter - 1]), x, y, 1)) letter -= 1;
   return letter < 0 ? null : [page.leaves[leaf][0], letter];
 }
@@ -253,7 +253,7 @@ function rectOf([node, at, length]) {
   return range.getBoundingClientRect();
 }
 
-// bounding box of a spot in the frame, or null
+// return the bounding box of a spot in the frame, or null
 function boxOf(spot) {
   let box = null;
   for (const piece of piecesOf(spot)) {
@@ -302,8 +302,8 @@ function outline() {
 const grown = (box, pad) => ({ left: box.left - pad, top: box.top - pad, right: box.right + pad, bottom: box.bottom + pad });
 const pen = document.createElement("canvas").getContext("2d");
 
-// position of the tag of a label that hides neither text nor another box: above, beside or below its box; as a dot if
-// there is no room for the name; null if there is no room at all
+// return a position for the tag of a label, above, beside or below its box, that hides neither text nor another box.
+// Without room for the name, the tag is a dot; without room for a dot, the result is null
 function tagPlace(label, box, taken) {
   const id = key(label);
   if (!tagPlaces.has(id)) tagPlaces.set(id, freePlaces(label[1], box));
@@ -346,7 +346,7 @@ function colour(element, f) {
   element.style.setProperty("--colour", "var(--f" + (f % 9) + ")");
 }
 
-// the leaf exactly at a point of the frame, or -1
+// return the leaf exactly at a point of the frame, or -1
 function leafUnder(x, y, pad) {
   for (const element of frame.contentDocument.elementsFromPoint(x, y)) {
     for (const node of [element, ...element.childNodes]) {
@@ -357,7 +357,7 @@ function leafUnder(x, y, pad) {
   return -1;
 }
 
-// labels at a point of the window
+// return the labels at a point of the window
 function labelsAt(event) {
   const corner = frame.getBoundingClientRect();
   const x = (event.clientX - corner.left) / scale;
@@ -365,7 +365,7 @@ function labelsAt(event) {
   return labels.filter(([spot]) => piecesOf(spot).some((piece) => [...rects(piece)].some((r) => inside(r, x, y, 2))));
 }
 
-// the leaf at or near a point of the window, or -1
+// return the leaf at or near a point of the window, or -1
 function leafAt(event) {
   if (!shown || shown !== page) return -1;
   const corner = frame.getBoundingClientRect();
@@ -373,7 +373,7 @@ function leafAt(event) {
   const y = (event.clientY - corner.top) / scale;
   const exact = leafUnder(x, y, 2);
   if (exact >= 0) return exact;
-  // next to a text, within its element: the nearest leaf
+  // the point is next to a text, within its element: return the nearest leaf
   const doc = frame.contentDocument;
   const top = doc.elementsFromPoint(x, y).find((element) => element !== doc.body && element !== doc.documentElement);
   if (!top) return -1;

@@ -21,7 +21,7 @@ function show() {
   get("undo").disabled = !undo.length;
   get("merge").disabled = !merged();
   get("none").disabled = !hasField(active);
-  const listing = page.records.length > 1 && fields.length > 2; // room for the table
+  const listing = page.records.length > 1 && fields.length > 2; // show a table, for which the panel is widened
   const changed = document.querySelector("main").classList.toggle("listing", listing) !== wasListing;
   wasListing = listing;
   showRecords();
