@@ -118,7 +118,7 @@ def test_info_shortens_many_labels(tmp_path):
 def test_info_of_another_file_is_an_error(tmp_path):
     other = tmp_path / "notes.txt"
     other.write_text("some notes")
-    assert run("info", other, code=1).strip().endswith("give a file that estimator.save wrote.")
+    assert run("info", other, code=1).strip().endswith("expected a file written by estimator.save.")
     assert run("info", tmp_path / "none", code=1).strip() == f"Error: {tmp_path / 'none'}: No such file or directory."
     assert "is a folder" in run("info", tmp_path, code=1)
 

@@ -461,7 +461,7 @@ def test_partitions_that_are_refused(threads, tmp_path):
         model.fit([dask.delayed([([[1.0]], ["a"])]), dask.delayed([([[1.0, 2.0]], ["a"])])])
     with pytest.raises(ValueError, match="2 partitions have no labelled node"):
         model.fit([dask.delayed([]), dask.delayed([])])
-    with pytest.raises(ValueError, match="leave y and sample_weight out"):
+    with pytest.raises(ValueError, match="y and sample_weight cannot be passed with partitions"):
         model.fit(ColumnFiles([tmp_path / "good"]), [["N"], ["V"]])
     with pytest.raises(AttributeError, match=r"examples in partitions on workers\. Use a solver that needs only sums"):
         _ = model.pose(partitions_of(ColumnFiles([tmp_path / "good"]), Dask(threads)), np.array(["N", "V"])).batch
@@ -481,9 +481,9 @@ def test_partitions_that_are_refused(threads, tmp_path):
         M3N(unlabelled=1.0, backend=Dask(threads)).fit([dask.delayed([([[1.0], [2.0], [3.0]], ["a", "b", UNKNOWN])])])
     with pytest.raises(ValueError, match="min_count=2 needs the tokens of all files"):
         ColumnFiles(["a.txt"], TokenFeatures(min_count=2))
-    with pytest.raises(ValueError, match=r"template='auto' needs the tokens of all files.*give words"):
+    with pytest.raises(ValueError, match=r"template='auto' needs the tokens of all files.*pass words"):
         ColumnFiles(["a.txt"], TokenFeatures(n_hashed=64))
-    with pytest.raises(ValueError, match=r"In partition 0, .*good: .*column 1 has the labels"):
+    with pytest.raises(ValueError, match=r"In partition 0, .*good: .*column 1 contains the labels"):
         model.fit(ColumnFiles([tmp_path / "good"], columns=[1]))
 
 

@@ -119,7 +119,7 @@ def test_a_table_given_to_a_chain_is_warned_of():
     X, y = np.array([[1.0], [0.0], [1.0]]), ["a", "b", "a"]
     for fit in (M3N().fit, L2CRF().partial_fit, M3N().fit):
         with pytest.warns(
-            UserWarning, match=r"each of its 3 rows.*give \[X\] and \[y\].*structure=Independent\(\)"
+            UserWarning, match=r"each of its 3 rows.*pass \[X\] and \[y\].*structure=Independent\(\)"
         ) as caught:
             fit(X, y)
         assert caught[0].filename == __file__
@@ -134,7 +134,7 @@ def test_one_sequence_without_its_list_is_refused(structure):
     X, y = labelled_chains()
     model = roughly(L2CRF(structure=structure)).fit(X, y)
     for ask in (model.predict, model.predict_marginals, model.decision_function, lambda x: model.score(x, y[0])):
-        with pytest.raises(ValueError, match=r"X is one table.*If X is one example, give \[X\]"):
+        with pytest.raises(ValueError, match=r"X is one table.*If X is one example, pass \[X\]"):
             ask(X[0])
     assert len(model.predict([X[0]])[0]) == len(X[0])
 
@@ -142,7 +142,7 @@ def test_one_sequence_without_its_list_is_refused(structure):
 @pytest.mark.parametrize("sentence", [[{"w": "a"}, {"w": "b"}], [["w=a"], ["w=b"]]])
 def test_one_sentence_without_its_list_is_refused(sentence):
     model = L2CRF().fit([sentence], [["x", "y"]])
-    with pytest.raises(ValueError, match=r"If X is one example, give \[X\]"):
+    with pytest.raises(ValueError, match=r"If X is one example, pass \[X\]"):
         model.predict(sentence)
 
 

@@ -1,6 +1,6 @@
 """Command line interface.
 
-A new command is a function here, or a group added to `main`.
+To add a command, define a function here, or add a group to `main`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def quiet_interrupt() -> Iterator[None]:
 
 
 class Main(click.Group):
-    """Group of commands; those of applications are imported on first use."""
+    """Group of commands. Commands of applications are imported on first use."""
 
     applications = {
         "web": "maxendnet.web.tool.commands",
@@ -91,7 +91,7 @@ def demo(out: Path, quick: bool, no_ocr: bool, ocr_data: Path | None, jobs: int)
       maxendnet demo --quick --no-ocr --out /tmp/demo
     """
     if jobs == 0:
-        raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
+        raise click.BadParameter("expected the number of threads, or -1 for all processors.", param_hint="--jobs")
     from maxendnet.experiments.demo import demo as run
 
     try:
@@ -185,7 +185,7 @@ def reproduce(
         known = ", ".join(experiments.NAMES)
         raise click.BadParameter(f"there is no experiment {unknown[0]!r}; choose from {known}, or all.")
     if jobs == 0 or jobs < -1:
-        raise click.BadParameter("give the number of processes, or -1 for all processors.", param_hint="--jobs")
+        raise click.BadParameter("expected the number of processes, or -1 for all processors.", param_hint="--jobs")
     chosen = experiments.NAMES if "all" in names else names
     try:
         failures = run(
@@ -197,14 +197,16 @@ def reproduce(
         click.echo(f"Report: {out / 'report.html'}")
         if publish is not None:
             left_out = publish_results(out, publish)
-            click.echo(f"Published: {publish / 'README.md'}; without a full run: {', '.join(left_out) or 'none'}")
+            click.echo(
+                f"Published: {publish / 'README.md'}; experiments without a full run: {', '.join(left_out) or 'none'}"
+            )
     except KeyboardInterrupt:
         click.echo("\nStopped. Finished cells are saved; the same command resumes.", err=True)
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(_reason(error)) from error
     if failures:
-        raise click.ClickException("cells failed, and the same command tries them again:\n" + "\n".join(failures))
+        raise click.ClickException("some cells failed; run the same command to try them again:\n" + "\n".join(failures))
 
 
 def dask_at(address: str) -> Any:
@@ -220,5 +222,5 @@ def dask_at(address: str) -> Any:
 
 
 def _reason(error: Any) -> str:
-    """Return the message of an error; that of a system error begins with the path."""
+    """Return the message of an error. For a system error, it begins with the path."""
     return f"{error.filename}: {error.strerror}." if isinstance(error, OSError) and error.filename else str(error)

@@ -34,8 +34,8 @@ class OnNodes(TransformerMixin, BaseEstimator):
     ----------
     transformer_ : the fitted transformer
     is_dense_ : bool
-        Whether the transformer gets dense arrays, because at least a tenth of the training entries are non-zero.
-        Otherwise it gets sparse matrices.
+        Whether the transformer receives dense arrays: True if at least a tenth of the training entries are non-zero.
+        Otherwise it receives sparse matrices.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class OnNodes(TransformerMixin, BaseEstimator):
         return replace(examples, X=rows, feature_names=None)
 
     def _rows(self, examples: Examples) -> Any:
-        """Return all nodes, dense or sparse as in the fit."""
+        """Return the features of all nodes as a dense or sparse matrix, as in the fit."""
         return examples.X.toarray() if self.is_dense_ else examples.X
 
     def __sklearn_tags__(self) -> Any:
@@ -102,22 +102,22 @@ class OnNodes(TransformerMixin, BaseEstimator):
 class KernelFeatures(TransformerMixin, BaseEstimator):
     """Explicit features of a kernel: a linear model on them is a kernel machine.
 
-    With the Gram matrix of landmarks ``K = L L'``, a row x becomes ``inv(L) k(landmarks, x)``. Landmarks are distinct
-    training rows chosen by a pivoted Cholesky factorisation: each is the row with the largest residual. With all
-    distinct rows as landmarks the features are exact; with fewer they are a projection (Nystroem), whose residual is
-    `trace_left_`.
+    Landmarks are distinct training rows, chosen by a pivoted Cholesky factorisation: each is the row with the largest
+    residual. A row x becomes ``inv(L) k(landmarks, x)``, where ``K = L L'`` is the Gram matrix of the landmarks. If all
+    distinct rows are landmarks, the features are exact. With fewer landmarks they are a projection (Nystroem), whose
+    residual is `trace_left_`.
 
-    The equivalence holds for the Gaussian prior with one variance (`M3N`, `L2CRF`), whose penalty does not depend on
-    rotations of the features. Models with other priors depend on the order of the landmarks.
+    The equivalence with kernel machines holds for Gaussian priors with one variance (`M3N`, `L2CRF`), because rotations
+    of the features do not change their penalty. Models with other priors depend on the order of the landmarks.
 
     Parameters
     ----------
     kernel : str or callable, default="rbf"
         As in ``sklearn.metrics.pairwise.pairwise_kernels``: "rbf", "poly", "linear", "laplacian", ...
     n_landmarks : int or None, default=None
-        Maximum number of landmarks; None is all distinct rows.
+        Maximum number of landmarks. None uses all distinct rows.
     gamma, degree, coef0 : float or None, default=None
-        Parameters of the kernel; None is scikit-learn's default.
+        Kernel parameters. None is scikit-learn's default.
     tol : float, default=1e-9
         Relative residual at which no more landmarks are added.
 

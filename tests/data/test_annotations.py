@@ -1,4 +1,4 @@
-"""Edges, types, features of edges and labels, allowed labels and weights: values and error messages."""
+"""Edges, types, edge and label features, allowed labels and weights: values and error messages."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_no_edges_at_all():
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([[], []], "edges has 2 entries but X has 3 examples; give one per example"),
-        (5, "edges is 5; give a list with one entry per example"),
-        ([[(0, 1, 2)], [], []], r"The edges of X\[0\] have shape \(1, 3\) and dtype int64; give integers of shape"),
+        ([[], []], "edges has 2 entries but X has 3 examples; expected one per example"),
+        (5, "edges is 5; expected a list with one entry per example"),
+        ([[(0, 1, 2)], [], []], r"The edges of X\[0\] have shape \(1, 3\) and dtype int64; expected integers of shape"),
         ([[0, 1], [], []], r"The edges of X\[0\] have shape \(2,\)"),
         ([[(0.0, 1.0)], [], []], r"The edges of X\[0\] have shape \(1, 2\) and dtype float64"),
         ([[("0", "1")], [], []], r"The edges of X\[0\] have shape \(1, 2\) and dtype <U1"),
@@ -60,7 +60,7 @@ def test_no_edges_at_all():
         ([np.array([[0, 2**64 - 1]], np.uint64), [], []], r"Edge 0 of X\[0\] is \(0, 9223372036854775807\)"),
         ([np.array([[0, 2**32 + 1]]), [], []], r"Edge 0 of X\[0\] is \(0, 4294967297\)"),
         ([[], [], [(1, 1)]], r"Edge 0 of X\[2\] is \(1, 1\), a loop"),
-        ([[], [], [(0, 1), (1, 0)]], r"The edges of X\[2\] hold the pair \(0, 1\) twice"),
+        ([[], [], [(0, 1), (1, 0)]], r"The edges of X\[2\] contain the pair \(0, 1\) twice"),
     ],
 )
 def test_edge_messages(edges, message):
@@ -82,12 +82,12 @@ def test_types():
 @pytest.mark.parametrize(
     ("types", "message"),
     [
-        ([[0, 1], [], [0, 0]], r"node_types\[0\] has 2 rows but X\[0\] has 3 nodes; give one for each"),
-        ([[0, 1, 0], [], [0.0, 1.0]], r"node_types\[2\] has dtype float64; give integers"),
-        ([[0, 1, 0], [], ["a", "b"]], r"node_types\[2\] has dtype <U1; give integers"),
+        ([[0, 1], [], [0, 0]], r"node_types\[0\] has 2 rows but X\[0\] has 3 nodes; expected one for each"),
+        ([[0, 1, 0], [], [0.0, 1.0]], r"node_types\[2\] has dtype float64; expected integers"),
+        ([[0, 1, 0], [], ["a", "b"]], r"node_types\[2\] has dtype <U1; expected integers"),
         ([[0, 1, 0], [], [0, -1]], r"node_types\[2\] holds -1 at position 1; types are numbered 0, 1, 2"),
         ([[0, 1, 0], [], [0, 2**31]], r"node_types\[2\] holds 2147483648 at position 1"),
-        ([[[0], [1], [0]], [], [0, 1]], r"node_types\[0\] has shape \(3, 1\); give an array with 1 dimension"),
+        ([[[0], [1], [0]], [], [0, 1]], r"node_types\[0\] has shape \(3, 1\); expected an array with 1 dimension"),
         ([[0, 1, 0], []], "node_types has 2 entries but X has 3 examples"),
     ],
 )
@@ -110,13 +110,13 @@ def test_edge_features():
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        ([[[1.0]], [], [[1.0]]], r"edge_features\[0\] has 1 rows but X\[0\] has 2 edges; give one for each"),
-        ([[1.0, 2.0], [], [[1.0]]], r"edge_features\[0\] has shape \(2,\); give an array with 2 dimension"),
+        ([[[1.0]], [], [[1.0]]], r"edge_features\[0\] has 1 rows but X\[0\] has 2 edges; expected one for each"),
+        ([[1.0, 2.0], [], [[1.0]]], r"edge_features\[0\] has shape \(2,\); expected an array with 2 dimension"),
         (
             [[[1.0], [2.0]], [], [[1.0, 2.0]]],
             r"edge_features\[2\] has shape \(1, 2\) but earlier examples have \('n', 1\)",
         ),
-        ([[[1.0], [2.0]], [], [["a"]]], r"edge_features\[2\] has dtype <U1; give numbers"),
+        ([[[1.0], [2.0]], [], [["a"]]], r"edge_features\[2\] has dtype <U1; expected numbers"),
         ([[[1.0], [2.0, 3.0]], [], [[1.0]]], r"edge_features\[0\] is ragged"),
         (
             [[[1.0], [np.nan]], [], [[1.0]]],
@@ -150,8 +150,8 @@ def test_label_order():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ("ab", "labels is 'ab'; give a list of all labels"),
-        (3, "labels is 3; give a list of all labels"),
+        ("ab", "labels is 'ab'; expected a list of all labels"),
+        (3, "labels is 3; expected a list of all labels"),
         ([], "labels is empty"),
         (["a", "b", "a"], "labels lists a label twice"),
         (["a", ["b"]], "labels holds a value that cannot be a label"),
@@ -178,17 +178,23 @@ def test_allowed():
     ("allowed", "message"),
     [
         ([None, None], "allowed has 2 entries but X has 3 examples"),
-        ([np.ones((3, 3), bool), None, None], r"allowed\[0\] has shape \(3, 3\); give a bool array of .* = \(3, 2\)"),
+        (
+            [np.ones((3, 3), bool), None, None],
+            r"allowed\[0\] has shape \(3, 3\); expected a bool array of .* = \(3, 2\)",
+        ),
         (
             [np.ones((3, 2), int), None, None],
             r"allowed\[0\] node 0 lists 1, which is not in labels.*numpy array of dtype bool",
         ),
-        ([[["a"], ["b"]], None, None], r"allowed\[0\] has 2 entries for 3 nodes; give one collection per node"),
-        ([[["a"], "b", None], None, None], r"allowed\[0\] node 1 is 'b'; give a collection of labels, such as \['b'\]"),
-        ([[["a"], 3, None], None, None], r"allowed\[0\] node 1 is 3; give a collection of labels"),
+        ([[["a"], ["b"]], None, None], r"allowed\[0\] has 2 entries for 3 nodes; expected one collection per node"),
+        (
+            [[["a"], "b", None], None, None],
+            r"allowed\[0\] node 1 is 'b'; expected a collection of labels, such as \['b'\]",
+        ),
+        ([[["a"], 3, None], None, None], r"allowed\[0\] node 1 is 3; expected a collection of labels"),
         ([[["a"], ["c"], None], None, None], r"allowed\[0\] node 1 lists 'c', which is not in labels"),
         ([[["a"], [["b"]], None], None, None], r"allowed\[0\] node 1 lists \['b'\], which is not in labels"),
-        (["ab", None, None], r"allowed\[0\] is 'ab'; give a bool array, or a collection of labels for each node"),
+        (["ab", None, None], r"allowed\[0\] is 'ab'; expected a bool array, or a collection of labels for each node"),
     ],
 )
 def test_allowed_messages(allowed, message):
@@ -207,10 +213,10 @@ def test_sample_weight():
 @pytest.mark.parametrize(
     ("sample_weight", "message"),
     [
-        ([1.0, 2.0], r"Sample weights have shape \(2,\) but X has 3 examples; give one per example"),
+        ([1.0, 2.0], r"Sample weights have shape \(2,\) but X has 3 examples; expected one per example"),
         (np.ones((3, 2)), r"Sample weights have shape \(3, 2\)"),
         (1.0, r"Sample weights have shape \(\)"),
-        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; give finite weights of at least 0"),
+        ([1.0, -2.0, 1.0], "The sample weight of example 1 is -2.0; expected finite weights of at least 0"),
         ([1.0, 2.0, np.nan], "The sample weight of example 2 is nan"),
         ([np.inf, 2.0, 1.0], "The sample weight of example 0 is inf"),
         ([0.0, 0.0, 0.0], "All sample weights are zero"),

@@ -156,7 +156,7 @@ def test_bias_and_ends(lists, with_edges, joined):
 
 @given(trees(), st.sampled_from(["independent", "chain"]))
 def test_independent_and_chain_ignore_edges(lists, joined):
-    """Types and features of edges too; `Chain` refuses such examples."""
+    """Also ignore edge types and edge features. (`Chain` itself raises an error for such examples.)"""
     examples = Examples.build(**lists)
     with_edges = encode(examples, np.array(["L0", "L1", "L2"]), joined, n_edge_types=1, n_edge_features=0)
     assert_contiguous(with_edges)
@@ -181,7 +181,7 @@ def test_the_input_is_shared_where_nothing_changes():
 
 
 def test_allowed_and_label_features_follow_the_classes():
-    labels = ["V", "X", "D", "N"]  # X is no class
+    labels = ["V", "X", "D", "N"]  # X is not a class
     rng = np.random.default_rng(0)
     features = rng.normal(size=(4, 4, 2))
     allowed = np.array([[1, 1, 0, 1], [1, 0, 0, 0], [0, 0, 1, 1], [0, 0, 1, 0]], dtype=bool)
@@ -251,7 +251,7 @@ SEEN = np.array([[False, True, True], [False, False, False], [True, False, False
             chains(),
             "tree",
             {},
-            r"Tree\(\) needs the edges of every example, but X has none; give pairs \(node_f",
+            r"Tree\(\) needs the edges of every example, but X has none; pass pairs \(node_f",
         ),
         (
             as_examples([np.eye(2)], [["D", "X"]]),
@@ -347,7 +347,7 @@ def test_forest_order_is_offered_here():
 
 @pytest.mark.parametrize(("values", "ones"), [([1.0, 1.0], True), ([1.0, 2.0], False), ([-1.0, 1.0], False)])
 def test_features_that_are_all_1(values, ones):
-    """Kernels do not multiply with them; zeros are not stored."""
+    """Kernels skip the multiplication if all stored values are 1. Zeros are not stored."""
     examples = Examples.build([np.array([[values[0], 0.0], [0.0, values[1]]])], [["N", "V"]])
     assert encode(examples, CLASSES, "chain").ones is ones
     assert encode(examples, CLASSES, "chain", bias=True).ones is ones

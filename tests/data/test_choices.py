@@ -9,7 +9,7 @@ SYSTEMS = [M3N(C=1), LapMEDN(C=1, lam=1), L1M3N(C=1), CRF(), L2CRF(lam=0.1), L1C
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(n, 4)) for n in RNG.integers(2, 9, size=60)]
 Y = [np.where(np.arange(len(x)) == np.argmax(x[:, 0] - x[:, 1]), "best", "-") for x in X]
-"""The best of each: no threshold on the score of a node by itself tells it from the others."""
+"""One node of each example is the best, but no threshold on single node scores identifies it."""
 
 
 @pytest.mark.parametrize("model", SYSTEMS, ids=lambda model: type(model).__name__)
@@ -44,7 +44,7 @@ def test_marginals_are_the_confidence_of_a_choice():
 def test_the_rest_is_the_most_frequent_label():
     model = L2CRF(structure="choice").fit([[[1.0], [2.0], [0.5]]] * 2, [["z", "a", "z"], ["z", "z", "z"]])
     assert model.model_.layout.rest == 1
-    # more frequent, but then two nodes of the last example would be chosen
+    # another label is more frequent, but then two nodes of the last example would be chosen
     model = L2CRF(structure="choice").fit(
         [[[1.0]]] * 4 + [[[1.0], [2.0], [0.0]]], [["best"]] * 4 + [["-", "best", "-"]]
     )

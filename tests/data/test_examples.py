@@ -66,7 +66,7 @@ def inputs(draw):
 
 
 def without_any(values, name):
-    """Whether no example has an entry, so that the width of the features cannot be told."""
+    """Whether no example has an entry, so that the number of features is unknown."""
     return name in values and not any(len(entry) for entry in values[name])
 
 
@@ -77,7 +77,7 @@ def test_indexing_is_building_from_the_sublists(case, data):
     n = len(lists["X"])
     rows = data.draw(st.lists(st.integers(-n, n - 1), min_size=1))
     chosen = {name: [values[i] for i in rows] for name, values in lists.items()}
-    # where no example has an edge or a node, a list cannot tell how many features one has
+    # if no example has an edge or a node, the number of features cannot be determined from a list
     assume(not any(without_any(chosen, name) for name in ("edge_features", "label_features")))
     expected = Examples.build(**chosen, **settings, feature_names=examples.feature_names)
     assert_same(examples[rows], expected)
@@ -221,7 +221,7 @@ def test_label_features_of_a_table():
     [
         ({"X": np.eye(2), "edges": [[], []]}, "X is one table, in which each example is one node without edges"),
         ({"X": np.eye(2), "edge_types": [[], []]}, "X is one table"),
-        ({"X": [np.eye(2)], "allowed": [None]}, "allowed is given without labels; give labels="),
+        ({"X": [np.eye(2)], "allowed": [None]}, "allowed is given without labels; pass labels="),
         ({"X": [np.eye(2)], "label_features": [np.ones((2, 2, 1))]}, "label_features is given without labels"),
         (
             {"X": [(np.eye(2), [])], "edges": [[]]},
@@ -229,9 +229,9 @@ def test_label_features_of_a_table():
         ),
         ({"X": [(np.eye(2), np.eye(2))]}, r"The edges of X\[0\] have .* dtype float64.*a pair in X is read as"),
         ({"X": [({"a": 1}, {"b": 1})]}, r"X\[0\] is a dict; an example is"),
-        ({"X": [np.eye(2)], "y": [["a"]]}, r"y\[0\] has 1 labels but X\[0\] has 2 nodes; give one label per node."),
+        ({"X": [np.eye(2)], "y": [["a"]]}, r"y\[0\] has 1 labels but X\[0\] has 2 nodes; expected one label per node."),
         ({"X": [np.eye(2)], "y": [["a", "b"], ["a"]]}, "X has 1 examples but y has 2"),
-        ({"X": [np.eye(2)], "y": "ab"}, "y is the string 'ab'; give a list of labels per example"),
+        ({"X": [np.eye(2)], "y": "ab"}, "y is the string 'ab'; expected a list of labels per example"),
         ({"X": [np.eye(2)], "sample_weight": [1.0, 2.0]}, "Sample weights have shape"),
     ],
 )

@@ -35,7 +35,7 @@ def test_equals_dict_vectorizer(examples):
     nodes = [node for example in examples for node in example]
     vectorizer = DictVectorizer()
     expected = vectorizer.fit_transform(nodes).toarray() if nodes else np.zeros((0, 0))
-    is_used = np.abs(expected).sum(axis=0) > 0  # we leave out names that are zero everywhere
+    is_used = np.abs(expected).sum(axis=0) > 0  # unlike DictVectorizer, names whose values are all zero are left out
     assert names == tuple(np.array(vectorizer.get_feature_names_out() if nodes else [], dtype=object)[is_used])
     assert_array_equal(X.toarray(), expected[:, is_used])
     assert is_canonical(X)
@@ -92,7 +92,7 @@ FORMS_OF_CRFSUITE = st.recursive(
     )
 )
 def test_all_forms_that_crfsuite_takes_give_its_features(nodes):
-    """CRFsuite writes ``:`` where we write ``=``, and keeps features with the value 0."""
+    """CRFsuite uses ``:`` instead of ``=`` in names, and keeps features with the value 0."""
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="needs python-crfsuite (pip install python-crfsuite)")
     X, names = encode_feature_dicts([nodes])
     rows = X.toarray()
@@ -149,7 +149,7 @@ def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
     [
         (
             {"a": {"b": None}},
-            r"X\[1\] node 2 feature 'a:b' has a value of type NoneType; give a bool, a number, a string",
+            r"X\[1\] node 2 feature 'a:b' has a value of type NoneType; expected a bool, a number, a string",
         ),
         ({"a": {3: 1}}, r"X\[1\] node 2 feature 'a' has a dict with the key 3 of type int; keys must be strings"),
         (
@@ -162,15 +162,15 @@ def test_an_integer_beyond_float64_becomes_infinity_for_the_caller_to_refuse():
         ({"a": 1j}, r"X\[1\] node 2 feature 'a' has a value of type complex"),
         ({"a": np.complex64(1)}, r"X\[1\] node 2 feature 'a' has a value of type complex64"),
         ({"a": b"x"}, r"X\[1\] node 2 feature 'a' has a value of type bytes"),
-        ({3: "x"}, r"X\[1\] node 2 has the feature name 3 of type int; feature names are strings"),
+        ({3: "x"}, r"X\[1\] node 2 has the feature name 3 of type int; feature names must be strings"),
         ({3: 1.0}, r"X\[1\] node 2 has the feature name 3 of type int"),
         ({None: True}, r"X\[1\] node 2 has the feature name None"),
         ([3], r"X\[1\] node 2 has the feature name 3"),
         ([["a"]], r"X\[1\] node 2 has the feature name \['a'\] of type list"),
-        ("word", r"X\[1\] node 2 is 'word'; give each node a dict of features or a list of feature names"),
-        (None, r"X\[1\] node 2 is None; give each node a dict"),
-        (3.5, r"X\[1\] node 2 is 3.5; give each node a dict"),
-        ((name for name in "ab"), r"X\[1\] node 2 is a generator; give each node a dict"),
+        ("word", r"X\[1\] node 2 is 'word'; expected a dict of features or a list of feature names"),
+        (None, r"X\[1\] node 2 is None; expected a dict"),
+        (3.5, r"X\[1\] node 2 is 3.5; expected a dict"),
+        ((name for name in "ab"), r"X\[1\] node 2 is a generator; expected a dict"),
     ],
 )
 @pytest.mark.parametrize("known", [None, ["a"]])
@@ -180,7 +180,7 @@ def test_messages(node, message, known):
 
 
 def test_feature_names_must_be_distinct():
-    with pytest.raises(ValueError, match="holds a name twice"):
+    with pytest.raises(ValueError, match="contains a name twice"):
         encode_feature_dicts([[{"a": 1}]], ["a", "b", "a"])
 
 

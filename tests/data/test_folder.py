@@ -46,7 +46,7 @@ X, Y = labelled_chains()
 
 
 def assert_equal(left, right):
-    """All arrays of examples are the same."""
+    """Assert that all arrays of two `Examples` are equal."""
     for field in fields(Examples):
         mine, its = getattr(left, field.name), getattr(right, field.name)
         if field.name == "X":
@@ -61,7 +61,7 @@ def assert_equal(left, right):
 
 
 def everything(n=7, seed=0):
-    """Examples with all that they can have."""
+    """Examples with all optional arrays."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 5, size=n)
     edges = [[(t, t + 1) for t in range(k - 1)] for k in lengths]
@@ -76,7 +76,7 @@ def everything(n=7, seed=0):
     )  # fmt: skip
 
 
-# ---- what is written is what is read ---------------------------------------------------------------------------------
+# ---- round trips -----------------------------------------------------------------------------------------------------
 
 
 def test_pairs(tmp_path, monkeypatch):
@@ -161,7 +161,7 @@ def test_one_pass_and_little_memory(tmp_path, monkeypatch):
     assert peak < 0.4 * size
 
 
-# ---- whole or not at all ---------------------------------------------------------------------------------------------
+# ---- atomic writes ---------------------------------------------------------------------------------------------------
 
 
 def failing(n):
@@ -175,7 +175,9 @@ def test_a_write_that_fails_leaves_no_folder_of_examples(tmp_path, monkeypatch):
         Examples.write(tmp_path, failing(20))
     with pytest.raises(FolderError, match=r"is incomplete: it has no header\.json"):
         Examples.open(tmp_path)
-    assert_equal(Examples.write(tmp_path, zip(X, Y)), Examples.build(X, Y))  # over what is left
+    assert_equal(
+        Examples.write(tmp_path, zip(X, Y)), Examples.build(X, Y)
+    )  # overwrites the files that the failed writer left
 
 
 def test_an_append_that_fails_changes_nothing(tmp_path, monkeypatch):
@@ -194,7 +196,7 @@ def test_a_bad_example_is_named(tmp_path, monkeypatch):
     pairs[17] = (X[17], [*Y[17], "a"])
     with pytest.raises(ValueError, match=r"Among items 14 to 20, counted from 0: y\[3\] has \d+ labels but X\[3\]"):
         Examples.write(tmp_path, pairs)
-    with pytest.raises(ValueError, match=r"item 0 is a ndarray; give pairs \(x, y\) or Examples"):
+    with pytest.raises(ValueError, match=r"item 0 is a ndarray; expected pairs \(x, y\) or Examples"):
         Examples.write(tmp_path, X)
 
 
@@ -206,7 +208,7 @@ def pairs_of(label, n):
 
 
 def meanwhile(label, n, action):
-    """Pairs for a writer; ``action`` is called when 1500 of them were taken, and a thousand written."""
+    """Yield pairs for a writer, and call ``action`` after 1500 of them, when a thousand are written."""
     for k, pair in enumerate(pairs_of(label, n)):
         if k == 1500:
             action()
@@ -381,7 +383,7 @@ def test_bad_input_is_refused(tmp_path):
         Examples.write(tmp_path / "a", zip(X, Y))
     with pytest.raises(FolderError, match="have 4 features, but the new ones have 2"):
         Examples.append(tmp_path / "a", [(np.eye(2), ["a", "b"])])
-    with pytest.raises(FolderError, match="give examples with the same arrays"):
+    with pytest.raises(FolderError, match="pass examples with the same arrays"):
         Examples.append(tmp_path / "a", [Examples.build(X, Y, sample_weight=np.ones(len(X)))])
     with pytest.raises(FolderError, match="others have none"):
         Examples.append(tmp_path / "a", [([{"a": 1.0}], ["a"])])
@@ -397,12 +399,12 @@ def test_bad_input_is_refused(tmp_path):
         Examples.write(tmp_path / "d", [(np.eye(1), [Path("a")])])
 
 
-# ---- the same bits as in memory --------------------------------------------------------------------------------------
+# ---- results identical to those in memory ----------------------------------------------------------------------------
 
 
 @pytest.fixture
 def in_small_parts(monkeypatch):
-    """What is done part by part has several parts in these small examples."""
+    """Reduce chunk sizes, so that even these small examples are processed in several chunks."""
     monkeypatch.setattr(forest, "ENTRIES_AT_ONCE", 3000)
     monkeypatch.setattr(curvature, "NODES_AT_ONCE", 100)
     monkeypatch.setattr(batches, "NODES_AT_ONCE", 100)
@@ -461,7 +463,7 @@ def test_unknown_labels(tmp_path):
 
 
 def test_a_checkpoint_serves_both(tmp_path):
-    """Where the numbers are is no part of the fingerprint."""
+    """The fingerprint does not depend on where the arrays are stored."""
     mapped, path = Examples.write(tmp_path / "folder", zip(X, Y)), tmp_path / "fit.checkpoint"
     model = L2CRF(tol=1e-6, random_state=0)
     with warnings.catch_warnings():
@@ -470,7 +472,7 @@ def test_a_checkpoint_serves_both(tmp_path):
     assert_array_equal(clone(model).fit(X, Y, checkpoint=path).coef_, clone(model).fit(X, Y).coef_)
 
 
-# ---- predictions one after the other ---------------------------------------------------------------------------------
+# ---- streamed predictions --------------------------------------------------------------------------------------------
 
 
 def test_predict_stream():

@@ -27,7 +27,7 @@ every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 
 def pages(n=20, seed=0, y=True):
-    """Blocks (none or offer) in blocks, with leaves (none or price); below none there is only none."""
+    """Trees of nested blocks (none or offer) with leaves (none or price). All nodes below a none are none."""
     rng = np.random.default_rng(seed)
     X, labels, edges, kinds = [], [], [], []
     for _ in range(n):
@@ -46,7 +46,7 @@ def pages(n=20, seed=0, y=True):
 
 
 def broken(examples, labels):
-    """How many edges have a forbidden pair."""
+    """Return the number of edges with a forbidden pair."""
     count = 0
     for i, y in enumerate(labels):
         for p, t in examples.edges[examples.edge_offsets[i] : examples.edge_offsets[i + 1]]:
@@ -70,19 +70,19 @@ def test_no_prediction_has_a_forbidden_pair(system):
 
 @every_system
 def test_siblings_are_learnt(system):
-    """Children alternate, whatever their features: only weights of neighbours can know."""
+    """The labels of children alternate independently of their features, so only sibling weights can learn this."""
     rng = np.random.default_rng(0)
     X, y, edges = [], [], []
     for _ in range(30):
         size, first = int(rng.integers(3, 7)), int(rng.integers(2))
         X.append(np.concatenate([np.zeros((1, 3)), rng.normal(size=(size, 3))]))
-        X[-1][1, 0] = 4.0 * first - 2.0  # the first child tells which it is
+        X[-1][1, 0] = 4.0 * first - 2.0  # the features of the first child determine its label
         y.append(["top"] + ["ab"[(first + t) % 2] for t in range(size)])
         edges.append([(0, t) for t in range(1, size + 1)])
     examples = Examples.build(X, y, edges=edges)
     strong = {"C": 10.0} if "C" in system.get_params() else {"lam": 0.1} if "lam" in system.get_params() else {}
     strong |= {"radius": 40.0, "solver": ConstraintGeneration()} if getattr(system, "radius", None) else {}
-    strong |= {"solver": Smoothing()} if type(system) is L1M3N and system.radius is None else {}  # where C is large
+    strong |= {"solver": Smoothing()} if type(system) is L1M3N and system.radius is None else {}  # with a large C
     plain = clone(system).set_params(structure="tree", tol=0.02, **strong).fit(examples)
     model = clone(plain).set_params(structure__siblings=True).fit(examples)
     assert plain.score(examples) < 0.85
@@ -128,7 +128,7 @@ def test_one_edge_type_more_is_one_cube_more():
     assert L2CRF(structure=Tree(siblings=True)).fit(typed).siblings_.shape == (2, 3, 3, 3)
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------
+# ---- invalid input ---------------------------------------------------------------------------------------------------
 
 
 def test_a_true_labelling_with_a_forbidden_pair_is_named():
@@ -142,8 +142,8 @@ def test_a_true_labelling_with_a_forbidden_pair_is_named():
     [
         ([("a", "c")], r"forbidden\[0\] is \('a', 'c'\), but no node of y has the label 'c'"),
         ([("a", "b"), ["a", ["b"]]], r"forbidden\[1\] is .* no node of y has the label \['b'\]"),
-        (["ab"], r"forbidden\[0\] is 'ab'; give a pair"),
-        ([("a", "b", "a")], r"forbidden\[0\] is .*; give a pair"),
+        (["ab"], r"forbidden\[0\] is 'ab'; expected a pair"),
+        ([("a", "b", "a")], r"forbidden\[0\] is .*; expected a pair"),
         ("ab", "forbidden must be a list of pairs"),
         (3, "forbidden must be a list of pairs"),
     ],

@@ -13,7 +13,7 @@ from maxendnet.data.ragged import gather, locate, offsets_of, owners
 
 @st.composite
 def forests(draw, directed=None, max_examples=4, max_nodes=7):
-    """Edges per example, nodes per example; edges point away from the root when ``directed``."""
+    """Return edges and numbers of nodes of random forests. With ``directed``, edges point away from the root."""
     edges, lengths = [], []
     for _ in range(draw(st.integers(1, max_examples))):
         n_nodes = draw(st.integers(0, max_nodes))
@@ -35,7 +35,8 @@ def flatten(edges, lengths):
 
 
 def plain_parents(edges, n_nodes):
-    """Parent of every node by the rule of the docstring, for one example; None for a root."""
+    """Return the parent of every node of one example by the rule in the docstring of `forest_order`, None for a "
+    "root."""
     neighbours = {t: set() for t in range(n_nodes)}
     incoming = dict.fromkeys(range(n_nodes), 0)
     for a, b in edges:
@@ -119,13 +120,13 @@ def test_a_chain_is_the_forest_of_its_edges(lengths):
 
 
 def test_parents_with_lower_numbers_keep_the_given_order():
-    # breadth first would be 0 1 3 2
+    # breadth-first order would be 0 1 3 2
     forest = forest_order(*flatten([[(0, 1), (1, 2), (0, 3)]], [4]))
     assert forest.order.tolist() == [0, 1, 2, 3]
 
 
 def test_a_tree_with_two_incoming_edges_hangs_from_its_lowest_node():
-    # 1 -> 2 <- 3 is hung from 1, and the edge (3, 2) is walked backwards; 0 -> 4 keeps its direction
+    # the tree 1 -> 2 <- 3 has the root 1, so the edge (3, 2) is flipped, but 0 -> 4 is not
     forest = forest_order(*flatten([[(1, 2), (3, 2), (4, 0)]], [5]))
     assert forest.parent.tolist() == [4, -1, 1, 2, -1]
     assert forest.flipped.tolist() == [0, 0, 0, 1, 0]
@@ -147,8 +148,8 @@ def test_a_long_path_in_any_order():
         ([[], [(0, 0)]], r"Edge 0 of X\[1\] is \(0, 0\), a loop"),
         ([[(0, 1), (0, 3)], []], r"Edge 1 of X\[0\] is \(0, 3\), but X\[0\] has 3 nodes, numbered from 0"),
         ([[], [(-1, 0)]], r"Edge 0 of X\[1\] is \(-1, 0\)"),
-        ([[(0, 1)], [(0, 1), (1, 2), (1, 0)]], r"The edges of X\[1\] hold the pair \(0, 1\) twice"),
-        ([[(0, 1)], [(1, 2), (1, 2)]], r"The edges of X\[1\] hold the pair \(1, 2\) twice"),
+        ([[(0, 1)], [(0, 1), (1, 2), (1, 0)]], r"The edges of X\[1\] contain the pair \(0, 1\) twice"),
+        ([[(0, 1)], [(1, 2), (1, 2)]], r"The edges of X\[1\] contain the pair \(1, 2\) twice"),
     ],
 )
 def test_messages(edges, message):

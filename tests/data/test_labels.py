@@ -24,7 +24,7 @@ def test_distinct_labels_are_distinct_and_do_not_depend_on_order(labels):
     distinct = distinct_labels(label_array(labels)).tolist()
     assert set(distinct) == set(labels)
     assert len(distinct) == len(set(labels))
-    # True and 1 are one label, and which of the two stands for it may depend on who came first
+    # True and 1 are the same label, and which of the two represents it may depend on their order
     reordered = sorted(set(labels), key=repr)
     if not {type(label) for label in labels} >= {bool, int}:
         assert distinct_labels(label_array(reordered)).tolist() == distinct
@@ -92,13 +92,13 @@ def test_nested(y, expected, kind):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ("abc", "y is the string 'abc'; give a list of labels per example"),
-        (5, "y is a int; give a list of labels per example"),
-        ([["a", "b"], []], "X has 3 examples but y has 2; give a list of labels per example"),
-        ([["a", "b"], [], []], r"y\[2\] has 0 labels but X\[2\] has 1 nodes; give one label per node."),
-        (["ab", [], ["c"]], r"y\[0\] is the string 'ab'; give a list of labels per example"),
-        ([1, [], [2]], r"y\[0\] is 1, a single label; give a list of labels per example"),
-        ([["a", "b"], [], np.array([["c"]])], r"y\[2\] has shape \(1, 1\); give a list of labels per example"),
+        ("abc", "y is the string 'abc'; expected a list of labels per example"),
+        (5, "y is a int; expected a list of labels per example"),
+        ([["a", "b"], []], "X has 3 examples but y has 2; expected a list of labels per example"),
+        ([["a", "b"], [], []], r"y\[2\] has 0 labels but X\[2\] has 1 nodes; expected one label per node."),
+        (["ab", [], ["c"]], r"y\[0\] is the string 'ab'; expected a list of labels per example"),
+        ([1, [], [2]], r"y\[0\] is 1, a single label; expected a list of labels per example"),
+        ([["a", "b"], [], np.array([["c"]])], r"y\[2\] has shape \(1, 1\); expected a list of labels per example"),
         ([["a", {"b": 1}], [], ["c"]], r"y\[0\] node 1 has the label \{'b': 1\} of type dict, which is not hashable"),
         ([["a", float("nan")], [], ["c"]], r"Input y contains NaN: the label of y\[0\] node 1"),
         ([[1.0, float("nan")], [], [2.0]], r"Input y contains NaN: the label of y\[0\] node 1"),
@@ -144,7 +144,7 @@ def test_a_column_is_flattened_with_a_warning():
     ("y", "message"),
     [
         (np.zeros((2, 2)), r"y should be a 1d array with a label per row of X, got an array of shape \(2, 2\)"),
-        ([1, 2, 3], "X has 2 rows but y has 3 labels; give one label per row"),
+        ([1, 2, 3], "X has 2 rows but y has 3 labels; expected one label per row"),
         ([["a"], ["b"]], r"y\[0\] has the label \['a'\] of type list, which is not hashable.*X as a list of examples"),
         (np.array([1.0, np.nan]), r"Input y contains NaN: the label of y\[1\];"),
         (np.array([1.0, np.inf]), r"Input y contains infinity: the label of y\[1\];"),
@@ -157,7 +157,7 @@ def test_flat_messages(y, message):
 
 
 def test_the_labels_of_one_example_without_their_list_are_named():
-    with pytest.raises(ValueError, match=r"If y has the labels of one example, give \[y\]"):
+    with pytest.raises(ValueError, match=r"If y contains the labels of one example, pass \[y\]"):
         read_labels(["a", "b"], np.array([0, 2]), flat=False)
     with pytest.raises(ValueError, match=r"in the same order\.$"):
         read_labels([["a"], ["b"], ["c"]], np.array([0, 1, 2]), flat=False)

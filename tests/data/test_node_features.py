@@ -1,4 +1,4 @@
-"""All forms of X give the same matrix, and error messages."""
+"""All forms of X are converted to the same matrix, and error messages."""
 
 from __future__ import annotations
 
@@ -123,7 +123,10 @@ def test_a_clean_matrix_is_not_copied():
 
 def test_entries_beyond_the_end_of_a_csr_matrix_are_not_read():
     X = sparse.csr_array([[1.0, 0.0]])
-    X.data, X.indices = np.array([1.0, np.nan]), np.array([0, 1], dtype=np.int32)  # room for more, as scipy allows
+    X.data, X.indices = (
+        np.array([1.0, np.nan]),
+        np.array([0, 1], dtype=np.int32),
+    )  # scipy allows unused entries at the end
     assert read_node_features([X, X]).X.toarray().tolist() == [[1, 0], [1, 0]]
 
 
@@ -179,16 +182,16 @@ def test_examples_without_nodes(n_features, width):
 
 
 A = np.eye(2)
-FLAT = sparse.coo_array([1.0, 2.0])  # before scipy 1.13 sparse arrays had two dimensions, always
+FLAT = sparse.coo_array([1.0, 2.0])  # before scipy 1.13, sparse arrays always had two dimensions
 
 
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        ("word", "X is a str; give a list of examples"),
-        ({"a": 1}, "X is a dict; give a list of examples"),
-        (5, "X is a int; give a list of examples or an array"),
-        (None, "X is a NoneType; give a list of examples or an array"),
+        ("word", "X is a str; expected a list of examples"),
+        ({"a": 1}, "X is a dict; expected a list of examples"),
+        (5, "X is a int; expected a list of examples or an array"),
+        (None, "X is a NoneType; expected a list of examples or an array"),
         ([], r"0 sample\(s\) while a minimum of 1 is required"),
         (np.empty((0, 3)), r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required"),
         (np.empty((3, 0)), r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
@@ -210,12 +213,12 @@ FLAT = sparse.coo_array([1.0, 2.0])  # before scipy 1.13 sparse arrays had two d
         ([A, [1.0, 2.0]], r"X\[1\] has shape \(2,\); an example is 2-D"),
         ([A, np.zeros((1, 2, 2))], r"X\[1\] has shape \(1, 2, 2\); an example is 2-D"),
         *([([A, FLAT], r"X\[1\] has shape \(2,\); an example is 2-D")] if FLAT.ndim == 1 else []),
-        ([A, np.eye(3)], r"X\[1\] has 3 features but X\[0\] has 2; give every node the same features"),
+        ([A, np.eye(3)], r"X\[1\] has 3 features but X\[0\] has 2; every node must have the same features"),
         ([A, np.zeros((0, 3))], r"X\[1\] has 3 features but X\[0\] has 2"),
         ([A, sparse.csr_array(np.eye(3))], r"X\[1\] has 3 features but X\[0\] has 2"),
         ([A, [[1.0, 2.0], [3.0]]], r"X\[1\] is not rectangular: row 1 has 1 numbers but row 0 has 2"),
         ([[[1.0, 2.0], {"a": 1}]], r"X\[0\] mixes rows of numbers with named features"),
-        ([A, [{"a": 1}]], r"X\[1\] has named features but X\[0\] is an array; give all examples in the same form"),
+        ([A, [{"a": 1}]], r"X\[1\] has named features but X\[0\] is an array; all examples must have the same form"),
         ([["a", "b"]], r"X\[0\] has the string 'a' as a node; a node is a row of numbers, a dict of features"),
         ([[None]], r"X\[0\] has a NoneType as a node"),
         ([[sparse.csr_array([[1.0]])]], r"X\[0\] has a csr_array as a node.*sparse rows as one sparse matrix"),
@@ -255,14 +258,14 @@ def test_messages(X, message):
 
 
 def test_objects_that_are_not_numbers():
-    with pytest.raises(TypeError, match=r"argument must be .* string.* number.*Give feature dicts as lists"):
+    with pytest.raises(TypeError, match=r"argument must be .* string.* number.*Pass feature dicts as lists"):
         read_node_features(np.array([[{"a": 1}, 1.0]], dtype=object))
 
 
 def test_column_indices_out_of_range():
     X = sparse.csr_array(EXPECTED)
     X.indices[0] = 7
-    with pytest.raises(ValueError, match="corrupt sparse matrix in csr format: an index of"):
+    with pytest.raises(ValueError, match="corrupt sparse matrix in csr format: it has the index"):
         read_node_features(X)
 
 
@@ -290,7 +293,7 @@ def test_plain_words_are_sent_to_the_tagger(X):
 
 
 def test_one_tree_without_its_list_is_named():
-    with pytest.raises(ValueError, match=r"If X is one pair \(node_features, edges\), give \[X\]"):
+    with pytest.raises(ValueError, match=r"If X is one pair \(node_features, edges\), pass \[X\]"):
         read_node_features((np.eye(3), [(0, 1), (0, 2)]))
-    with pytest.raises(ValueError, match=r"X\[0\] has 3; give every node the same features\.$"):
+    with pytest.raises(ValueError, match=r"X\[0\] has 3; every node must have the same features\.$"):
         read_node_features([np.eye(3), np.eye(2), np.eye(2)])

@@ -17,7 +17,7 @@ Y = ["a", "b", "a"]
 
 
 class Frame:
-    """What a reader sees of a DataFrame."""
+    """Stand-in for a DataFrame, with the attributes that readers use."""
 
     def __init__(self, values, columns):
         self.values, self.columns = np.asarray(values), list(columns)
@@ -170,7 +170,7 @@ def test_times_as_features_are_refused(bad):
 
 
 class NA:
-    """As pandas' NA: a comparison has no answer."""
+    """Stand-in for pandas' NA, whose comparisons have no truth value."""
 
     def __ne__(self, other):
         return self

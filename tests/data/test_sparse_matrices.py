@@ -33,26 +33,26 @@ def replaced(name, value):
 
 
 CORRUPT = {
-    "csr beyond": ("csr", put("indices", 0, 9), "an index of 9, and columns go from 0 to 3"),
-    "csr below": ("csr", put("indices", 0, -1), "an index of -1"),
-    "csr wraps to int32": ("csr", lambda m: widen(m, 2**32 + 1), "an index of 4294967297"),
-    "csr begins with 1": ("csr", put("indptr", 0, 1), "indptr begins with 1 and not with 0"),
+    "csr beyond": ("csr", put("indices", 0, 9), "it has the index 9, but columns go from 0 to 3"),
+    "csr below": ("csr", put("indices", 0, -1), "it has the index -1"),
+    "csr wraps to int32": ("csr", lambda m: widen(m, 2**32 + 1), "it has the index 4294967297"),
+    "csr begins with 1": ("csr", put("indptr", 0, 1), "indptr begins with 1 instead of 0"),
     "csr decreases": ("csr", put("indptr", 1, 4), "indptr decreases"),
-    "csr ends beyond": ("csr", put("indptr", 4, 10**6), "indptr ends with 1000000, and there are 5 entries"),
+    "csr ends beyond": ("csr", put("indptr", 4, 10**6), "indptr ends with 1000000, but there are 5 entries"),
     "csr short indptr": ("csr", replaced("indptr", lambda a: a[:-1]), "indptr has 4 entries where 5 are expected"),
     "csr few values": ("csr", replaced("data", lambda a: a[:2]), "2 values for 5 indices"),
     "csr floats": ("csr", replaced("indices", lambda a: a * 1.0), "indices is not a 1-D array of integers"),
-    "csc beyond": ("csc", put("indices", 0, 10**8), "an index of 100000000, and rows go from 0 to 3"),
+    "csc beyond": ("csc", put("indices", 0, 10**8), "it has the index 100000000, but rows go from 0 to 3"),
     "csc decreases": ("csc", put("indptr", 2, 0), "indptr decreases"),
     "csc few indices": ("csc", replaced("indices", lambda a: a[:1]), "5 values for 1 indices"),
-    "bsr beyond": ("bsr", put("indices", 0, 77), "an index of 77"),
+    "bsr beyond": ("bsr", put("indices", 0, 77), "it has the index 77"),
     "bsr tiles": ("bsr", replaced("data", lambda a: np.zeros((len(a), 3, 3))), "do not tile"),
-    "coo beyond": ("coo", put("col", 0, 10**8), "an index of 100000000, and columns go from 0 to 3"),
-    "coo below": ("coo", put("row", 0, -5), "an index of -5, and rows"),
+    "coo beyond": ("coo", put("col", 0, 10**8), "it has the index 100000000, but columns go from 0 to 3"),
+    "coo below": ("coo", put("row", 0, -5), "it has the index -5, but rows"),
     "coo few values": ("coo", replaced("data", lambda a: a[:1]), "1 values for 5 rows"),
-    "dia twice": ("dia", put("offsets", 0, 1), "a diagonal that comes twice"),
+    "dia twice": ("dia", put("offsets", 0, 1), "a diagonal occurs twice"),
     "dia few": ("dia", replaced("data", lambda a: a[:1]), "values of shape"),
-    "lil beyond": ("lil", put("rows", 0, [1, 9]), "an index of 9"),
+    "lil beyond": ("lil", put("rows", 0, [1, 9]), "it has the index 9"),
     "lil uneven": ("lil", put("rows", 0, [1]), "row 0 does not have"),
     "lil no list": ("lil", put("rows", 0, None), "row 0 does not have"),
     "dok beyond": ("dok", lambda m: m._dict.update({(9, 0): 1.0}), r"an entry at \(9, 0\)"),
@@ -112,7 +112,7 @@ def test_a_corrupt_matrix_at_prediction_and_beside_the_features():
 
 
 def test_the_process_survives():
-    """What scipy does with such a matrix can end the process, so that it is tried in another one."""
+    """scipy can crash the process with such a matrix, so the test runs in a separate process."""
     code = """
         import numpy as np
         from scipy import sparse

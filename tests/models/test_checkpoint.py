@@ -96,7 +96,7 @@ MODELS = {
 
 
 def first_accepted(kind):
-    """A model for a solver that has no row above."""
+    """Return a model for a solver that has no entry above."""
     examples = Examples.build(X, Y)
     for model in (M3N(), LapMEDN(), L2CRF(), L1CRF(), L1M3N(), CRF()):
         if not missing(kind, model.pose(examples, distinct_labels(examples.y))):
@@ -152,7 +152,7 @@ def assert_same(left, right):
 
 @every_solver
 def test_a_resumed_fit_is_identical(name, tmp_path, monkeypatch):
-    """Interrupted again and again, after one more pass each time."""
+    """Interrupt a fit repeatedly, each time after one more pass."""
     model, y = MODELS[name]
     path, whole = tmp_path / "fit.checkpoint", fitted(model, y)
     n_interrupted = 0
@@ -184,7 +184,7 @@ def killed(model, y, path, n_passes):
     here, there = fork.Pipe()
     child = fork.Process(target=fit_in_step, args=(model, y, path, there))
     child.start()
-    there.close()  # so that the end of the child is the end of the pipe
+    there.close()  # so that the pipe ends when the child ends
     for _ in range(n_passes):
         here.recv()
         here.send("continue")
@@ -211,7 +211,7 @@ def test_a_killed_process(name, tmp_path):
 @needs_fork
 @pytest.mark.parametrize("name", KILLED)
 def test_a_process_that_is_killed_again_and_again(name, tmp_path):
-    """Five kills each, thirty in all."""
+    """Kill each fit five times, thirty kills in all."""
     model, y = MODELS[name]
     path = tmp_path / "fit.checkpoint"
     for n_passes in (2, 3, 2, 4, 3):
@@ -289,7 +289,7 @@ def test_another_fit_is_refused(half, message):
     before, other = half.read_bytes(), OTHERS[message]
     model = clone(other.get("model", L2CRF(solver=LBFGS(), tol=1e-9)))
     model.set_params(random_state=other.get("random_state", 3))
-    with pytest.raises(CheckpointError, match=rf"is a checkpoint of another fit: .*{message}.*give another path"):
+    with pytest.raises(CheckpointError, match=rf"is a checkpoint of another fit: .*{message}.*use another path"):
         model.fit(X, other.get("y", Y), checkpoint=half)
     assert half.read_bytes() == before and not hasattr(model, "model_")
 
@@ -353,7 +353,7 @@ def test_damage_at_any_position_is_detected(half):
 
 
 def test_content_of_another_program_is_refused(half):
-    """With a right checksum, so that only the content is wrong."""
+    """Write a checkpoint with a valid checksum and invalid content."""
     header, arrays = checkpoint.read_sealed(half, checkpoint.KIND)
     model = L2CRF(solver=LBFGS(), tol=1e-9)
     name, _ = header["state"]["record"]
@@ -391,7 +391,7 @@ class OwnSolver(LBFGS):
 
 
 def test_a_state_that_is_not_ours_is_refused_before_the_first_pass(tmp_path):
-    with pytest.raises(CheckpointError, match=r"state is of type .*OwnState, which a checkpoint cannot hold"):
+    with pytest.raises(CheckpointError, match=r"state is of type .*OwnState, which a checkpoint cannot store"):
         L2CRF(solver=OwnSolver()).fit(X, Y, checkpoint=tmp_path / "c")
     assert not os.listdir(tmp_path)
 
@@ -442,7 +442,7 @@ for structure, examples in pairs:
 
 
 def test_fingerprints_are_those_of_any_process():
-    """Neither addresses in memory nor the order of sets take part."""
+    """Fingerprints do not depend on memory addresses or the order of sets."""
     lines = []
     for seed in "12":
         environment = os.environ | {"PYTHONHASHSEED": seed}

@@ -29,7 +29,7 @@ from maxendnet.solvers import LBFGS, OWLQN, BlockFrankWolfe, ProximalPoint, Vari
 from maxendnet.structures import Layout
 from maxendnet.utils import memory
 
-# A file keeps any model; how far its fit came is the matter of other tests.
+# Files can store models that have not converged, so convergence warnings are ignored here.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 RNG = np.random.default_rng(0)
@@ -39,7 +39,7 @@ K = 3 * 2 + 2 * 2
 
 
 def tree_examples():
-    """Trees with everything the data model carries."""
+    """Trees with all optional arrays of `Examples`."""
     rng = np.random.default_rng(1)
     labels = ["a", "b", "c"]
     nodes, y, edges, kinds, features, node_types, allowed, label_features = [], [], [], [], [], [], [], []
@@ -63,7 +63,7 @@ def tree_examples():
 
 
 def hierarchy():
-    """Options with which nothing that the trees show is forbidden."""
+    """Options of `Tree` under which no label pair of the training trees is forbidden."""
     examples = tree_examples()
     parents = [(examples.y[a + p], examples.y[a + t]) for a, p, t in
                ((examples.offsets[i], *edge) for i in range(len(examples))
@@ -148,8 +148,8 @@ def data_of(name):
 
 
 def same(a, b, path=""):
-    """Equal to the bit, types included."""
-    if isinstance(a, float) and isinstance(b, float):  # np.float64 is a float, and counts as one
+    """Assert that values are bit-for-bit identical and have the same types."""
+    if isinstance(a, float) and isinstance(b, float):  # np.float64 is a subclass of float
         assert a == b or (a != a and b != b), path
         return
     assert type(a) is type(b), f"{path}: {type(a)} and {type(b)}"
@@ -169,7 +169,7 @@ def same(a, b, path=""):
         assert clone_draws(a) == clone_draws(b), path
     elif isinstance(a, np.random.RandomState):
         same(a.get_state(), b.get_state(), path)
-    elif isinstance(a, (FittedModel, Layout)):  # their fields: what is computed from these and kept is not saved
+    elif isinstance(a, (FittedModel, Layout)):  # only their fields are saved, not the values cached from them
         same_dict(*({f.name: getattr(x, f.name) for f in dataclasses.fields(x)} for x in (a, b)), path)
     elif hasattr(a, "get_params"):
         same_dict(a.get_params(deep=False), b.get_params(deep=False), path)
@@ -328,7 +328,7 @@ class Colour(IntEnum):
 def test_a_label_that_cannot_be_saved_is_named(label, tmp_path):
     model = mx.L2CRF().fit([np.eye(2)], [["a", label]])
     with pytest.raises(
-        mx.ModelFileError, match=r"classes\[\d\] is .* of type \w+, which a model file cannot hold"
+        mx.ModelFileError, match=r"classes\[\d\] is .* of type \w+, which a model file cannot store"
     ) as e:
         model.save(tmp_path / "model")
     assert (repr(label[1]) if isinstance(label, tuple) else repr(label)) in str(e.value)
@@ -476,7 +476,7 @@ def test_another_kind_of_file_is_refused(refused):
 
 
 def test_an_empty_file(refused):
-    refused(b"", "truncated: it has 0 bytes")
+    refused(b"", "truncated: it has only 0 bytes")
 
 
 def test_a_file_cut_short_anywhere(whole, refused):
@@ -489,7 +489,7 @@ def test_a_file_with_something_after_it(whole, refused):
 
 
 def test_each_byte_counts(whole, refused):
-    # every one of the first 200, which have all that is read before the checksum, and every 7th after these
+    # each of the first 200 bytes, which contain everything that is read before the checksum, then every 7th byte
     for k in (*range(200), *range(200, len(whole), 7)):
         damaged = bytearray(whole)
         damaged[k] ^= 1 << (k % 8)
@@ -519,12 +519,12 @@ def test_the_format_of_version_0_1_0(whole, refused):
 
 
 def body_of(whole):
-    """What is behind the checksum of a file, as safetensors."""
+    """Return the content after the checksum of a file, as safetensors."""
     return zlib.decompress(whole[model_file.PREFIX :])
 
 
 def seal(body, version=model_file.FORMAT, compress=True):
-    """A file with a right checksum, whatever it holds."""
+    """Return a file with a valid checksum for any content."""
     v = version.to_bytes(4, "little")
     body = zlib.compress(body) if version >= 3 and compress else body
     return model_file.MAGIC + v + hashlib.sha256(v + body).digest() + body
@@ -557,14 +557,14 @@ def with_zeros(body, n_bytes):
 
 
 def with_unused_array(body, n_bytes):
-    """The content of a file with an array that no part of the header refers to."""
+    """Return the content of a file with an array that the header does not mention."""
     arrays = safetensors.numpy.load(body) | {"unused": np.zeros(n_bytes, dtype=np.uint8)}
     header = json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]
     return safetensors.numpy.save(arrays, header)
 
 
 def with_negative_size(body, n_bytes):
-    """The content of a file whose stated size is -1: zlib takes a limit of 0 for none."""
+    """Return the content of a file whose header implies size -1. (For zlib, a limit of 0 means no limit.)"""
     length = int.from_bytes(body[:8], "little")
     arrays, text = json.loads(body[8 : 8 + length]), b""
     for _ in range(3):  # the length of the JSON text is part of the size
@@ -602,7 +602,7 @@ def test_a_model_that_does_not_fit_into_memory_is_refused(whole, refused, monkey
 
 
 def edited(whole, change):
-    """The file with its header and arrays changed, and a right checksum: the work of another program."""
+    """Write a file with changed header and arrays and a valid checksum, as another program could."""
     body = body_of(whole)
     arrays = safetensors.numpy.load(body)
     header = json.loads(json.loads(body[8 : 8 + int.from_bytes(body[:8], "little")])["__metadata__"]["maxendnet"])
@@ -621,7 +621,7 @@ def put(*keys, value):
 
 
 def option(name, value, places=("settings", "model")):
-    """An option of the structure: in the settings of the estimator, in the fitted model, or in both."""
+    """Set an option of the structure in the settings of the estimator, in the fitted model, or in both."""
 
     def change(header, arrays):
         structures = {"settings": header["estimator"][1]["structure"], "model": header["structure"]}
@@ -714,7 +714,7 @@ def test_a_forged_file_is_refused(whole, refused, what):
 
 
 def state_of(name, **changes):
-    """A file whose random state says something that a fresh one could not."""
+    """Write a file with a random state that no generator can have."""
     legacy = name == "RandomState"
     generator = np.random.RandomState(1) if legacy else np.random.Generator(getattr(np.random, name)(1))
 
@@ -735,7 +735,7 @@ def negative_variance(header, arrays):
     header["posterior"] = {"kind": "variational", "mean": mean, "variance": variance, "kl": 1.0}
 
 
-# what, and the words by which the message names it
+# a part of the file, and its name in the message
 FORGED_VALUES = {
     "bias and ends that add up": (
         lambda h, a: h["structure"]["piece"][1].update(bias=-4, ends=2), "Tree needs bias to be True or False, got -4"
@@ -817,7 +817,7 @@ def test_a_model_whose_solver_was_removed_is_loaded_without_it(fitted, whole, tm
 
 
 def test_a_removed_option_of_a_solver_is_dropped(whole, tmp_path):
-    """``at_once`` affected the course of a fit, and not its optimum."""
+    """``at_once`` affected how a fit proceeds, but not its optimum."""
     path = tmp_path / "model.medn"
     solver = {"piece": ["BlockFrankWolfe", {"check_every": 7, "at_once": 2}]}
     path.write_bytes(edited(whole, put("header", "estimator", 1, "solver", value=solver)))
@@ -949,7 +949,7 @@ def test_a_tensor_of_truth_values_must_be_one(whole, refused):
 
 
 def test_a_setting_that_is_not_in_the_file_has_its_default(whole, tmp_path):
-    # as in a file of an older version, from before there was such a setting
+    # as in a file of an older version, which did not have this setting
     (tmp_path / "model").write_bytes(edited(whole, drop("header", "estimator", 1, "max_passes")))
     assert mx.load(tmp_path / "model").max_passes == 1000
 

@@ -24,7 +24,7 @@ def ragged():
 
 @pytest.fixture(scope="module")
 def equal():
-    """Chains of the same length, which numpy would take for rows of a matrix."""
+    """Chains of the same length, which numpy would convert to rows of a matrix."""
     rng = np.random.default_rng(1)
     X = [rng.normal(size=(3, 2)) for _ in range(30)]
     return X, [np.where(x[:, 0] > 0, "up", "down").tolist() for x in X]
@@ -94,7 +94,7 @@ def test_labellings_can_be_copied_and_pickled():
 
 
 def f1_score(true, predicted):
-    """As seqeval, which takes lists of lists and nothing else."""
+    """Metric that accepts only lists of lists, as in seqeval."""
     assert type(true) is list and isinstance(predicted, list)
     assert all(type(labels) is list and all(type(label) is str for label in labels) for labels in predicted)
     return span_f1(true, predicted)
@@ -125,7 +125,7 @@ def test_f1_of_spans_as_a_scorer(entities):
 
 
 def share_of_whole_examples(truth, predicted):
-    """A score of lists: it would not work on arrays that were laid end to end."""
+    """Metric on lists, which does not accept concatenated arrays."""
     assert len(truth) == len(predicted) and all(type(labels) is list for labels in predicted)
     return float(np.mean([list(left) == right for left, right in zip(truth, predicted)]))
 
@@ -135,7 +135,7 @@ def share_of_whole_examples(truth, predicted):
 def test_cross_val_predict_has_an_entry_for_each_example_in_order(which, form, request):
     X, y = request.getfixturevalue(which)
     given = Examples.build(X) if form == "Examples" else X
-    folds = KFold(4, shuffle=True, random_state=0)  # folds that are no runs, so that the order has to be restored
+    folds = KFold(4, shuffle=True, random_state=0)  # folds are not contiguous, so the order must be restored
     predicted = cross_val_predict(L2CRF(), given, y, cv=folds)
     assert predicted.shape == (len(X),)
     expected = [None] * len(X)
@@ -171,7 +171,7 @@ def test_scores_of_nodes_and_of_lists_agree(ragged):
     assert model.score(X, y) == np.mean(right)
 
 
-# ---- what a fitted model holds ---------------------------------------------------------------------------------------
+# ---- content of a fitted model ---------------------------------------------------------------------------------------
 
 
 @every_system
@@ -190,7 +190,7 @@ def test_the_fitted_model_agrees_with_the_attributes(model, ragged):
     assert_array_equal(segments.node, np.vstack([fitted.coef_, fitted.intercept_]))
     assert_array_equal(segments.transitions[0], fitted.transitions_)
     assert model.layout.n_weights == len(model.weights) == 4 * 3 + 3 + 9
-    # the model by itself predicts what the estimator does
+    # the fitted model alone predicts the same as the estimator
     examples = model.read(X)
     assert model.labellings(examples, model.bind(examples).decode(model.weights)) == fitted.predict(X)
 

@@ -24,7 +24,7 @@ from maxendnet.models.container import write_sealed
 
 
 class Doubled(StandardScaler):
-    """A transformer with code of its own."""
+    """Transformer that is not part of scikit-learn or maxendnet."""
 
 
 TRANSFORMERS = [
@@ -75,7 +75,7 @@ def test_several_steps_and_names_of_features(tmp_path):
         (OnNodes(QuantileTransformer(n_quantiles=3)), "'onnodes' .*QuantileTransformer.*supported are OnNodes with"),
         (OnNodes(Doubled()), "Doubled"),
         (OnNodes(make_pipeline(StandardScaler())), "Pipeline"),
-        ("passthrough", "'passthrough', which a model file cannot hold"),
+        ("passthrough", "'passthrough', which a model file cannot store"),
         (OnNodes(KernelFeatures(np.dot)), "onnodes__kernel is <.*dot"),
     ],
     ids=range(5),
@@ -95,7 +95,7 @@ def test_the_last_step_must_be_a_fitted_estimator_of_maxendnet(tmp_path):
 
 
 def test_readers_of_models_alone_refuse_a_pipeline(tmp_path):
-    """A reader that passed over the steps would predict from features that are not scaled."""
+    """A reader that ignored the steps would predict from unscaled features."""
     save(make_pipeline(OnNodes(StandardScaler()), L2CRF()).fit(*data()), tmp_path / "pipeline")
     save(L2CRF().fit(*data()), tmp_path / "model")
     version = {path.name: int.from_bytes(path.read_bytes()[8:12], "little") for path in tmp_path.iterdir()}
@@ -103,7 +103,7 @@ def test_readers_of_models_alone_refuse_a_pipeline(tmp_path):
 
 
 def forged(change, path):
-    """A file with a right checksum and a changed description of its first step."""
+    """Write a file with a valid checksum and a changed description of its first step."""
     save(make_pipeline(OnNodes(StandardScaler()), L2CRF()).fit(*data()), path)
     header, arrays = read(path)
     change(header["steps"][0], arrays)
@@ -118,7 +118,7 @@ def forged(change, path):
         (lambda step, arrays: step["attributes"].pop("scale_"), "scale_"),
         (lambda step, arrays: step.update(n_features_in=2), "broadcast"),
         (lambda step, arrays: step.update(n_features_in=10**15), "of memory"),
-        (lambda step, arrays: step.update(name=3), "not text"),
+        (lambda step, arrays: step.update(name=3), "expected text"),
         (lambda step, arrays: arrays.update(onnodes__scale_=np.ones(2)), "broadcast"),
         (
             lambda step, arrays: step["attributes"].update(mean_="text", transform="text"),

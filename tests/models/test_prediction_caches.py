@@ -19,7 +19,7 @@ Y = [["DET", "NOUN"], ["NOUN"], ["DET", "NOUN", "VERB"]]
 
 @pytest.fixture
 def counted(monkeypatch):
-    """How often weights are laid out, and tables of names are made."""
+    """Count how often weights are padded and name tables are built."""
     calls = {"weights": 0, "names": 0}
 
     def lay_out(*arguments, original=padding._search_weights):
@@ -98,7 +98,7 @@ def test_many_threads_at_once():
     sentences = [[{"word": f"w{k}"} for k in rng.integers(50, size=rng.integers(1, 9))] for _ in range(60)]
     labels = [[f"L{int(node['word'][1:]) % 3}" for node in sentence] for sentence in sentences]
     for _ in range(5):
-        model = M3N(C=1.0, random_state=0).fit(sentences, labels)  # nothing is laid out yet
+        model = M3N(C=1.0, random_state=0).fit(sentences, labels)  # nothing is padded yet
         with ThreadPoolExecutor(8) as pool:
             predictions = list(pool.map(model.predict, [[sentence] for sentence in sentences * 5]))
         assert [labels for (labels,) in predictions] == list(model.predict(sentences)) * 5

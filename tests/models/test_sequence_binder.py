@@ -71,7 +71,7 @@ def assert_same_bound(bound, expected):
 
 @pytest.fixture(scope="module")
 def models():
-    """Models with features that are numbers and with named ones, by structure."""
+    """Models with numeric and with named features, by structure."""
     rng = np.random.default_rng(0)
     data = [sequences(rng, 30, named) for named in (False, True)]
     return {

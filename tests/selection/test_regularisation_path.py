@@ -39,7 +39,7 @@ def test_every_point_is_certified_as_if_alone(model, grid, data):
     for point in fits:
         alone = clone(model).set_params(**point.params).fit(*data)
         assert point.converged and point.gap <= 1e-2
-        # each dual value is a bound of the other's objective: neither certificate is false
+        # each dual value is a lower bound of the other objective, so both certificates are valid
         assert point.dual <= alone.objective_ * (1 + 1e-12) and alone.dual_ <= point.objective * (1 + 1e-12)
         assert point.score == point.model.score(*data)
         assert point.n_nonzero == np.count_nonzero(point.model.posterior_.mean)

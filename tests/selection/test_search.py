@@ -31,7 +31,7 @@ SEARCH = PathSearchCV(M3N(tol=0.3, max_passes=5, random_state=0), {"C": [0.1, 1.
 CHECKS = [
     pytest.param(estimator, check, id=check.func.__name__)
     for estimator, check in estimator_checks_generator(SEARCH)
-    # an example twice and an example of weight 2 are split into folds in different ways
+    # a duplicated example and an example of weight 2 are split into folds differently
     if not check.func.__name__.startswith("check_sample_weight_equivalence")
 ]
 
@@ -43,7 +43,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 def test_agrees_with_grid_search(data):
-    """Convex problems to a small gap: warm or cold, the same models, so the same scores."""
+    """With a small gap, warm and cold starts reach the same optimum of a convex problem, so scores are equal."""
     X, y = data
     grid = {"lam": [0.1, 30.0, 3.0]}
     ours = PathSearchCV(L2CRF(tol=1e-9), grid, cv=3, search_tol=None).fit(X, y)
@@ -63,7 +63,7 @@ def test_agrees_with_grid_search(data):
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_default_grids_follow_the_scale_of_the_features(model, powers, data):
-    """Features a times as large and weights 1/a: the same problem, at constants multiplied by these powers of a."""
+    """If features are multiplied by a, the same problem has hyper-parameters multiplied by these powers of a."""
     X, y = data
     model = clone(model).set_params(structure="independent")
     left, right = (default_grid(model, Examples.build([a * x for x in X], y)) for a in (1.0, 100.0))
@@ -162,7 +162,7 @@ def test_one_split_one_point_and_progress(data, capsys):
     assert "M3N search" in capsys.readouterr().err
     with pytest.raises(ValueError, match="at least one"):
         PathSearchCV(M3N(), {"C": [0.1]}, cv=1).fit(*data)
-    with pytest.raises(ValueError, match="gives no split"):
+    with pytest.raises(ValueError, match="yields no split"):
         PathSearchCV(M3N(), {"C": [0.1]}, cv=[]).fit(*data)
 
 
@@ -214,7 +214,7 @@ def test_the_own_grid_grows_where_the_best_is_at_its_edge(data):
     assert len(search.cv_results_["split1_test_score"]) == len(search.cv_results_["mean_gap"]) == 9
     search.set_params(scoring=more_is_better).fit(*data)
     assert search.best_params_["C"] == pytest.approx(start[-1] * 10)
-    search.set_params(grid=first).fit(*data)  # a given grid does not
+    search.set_params(grid=first).fit(*data)  # a grid of the user does not grow
     assert search.cv_results_["params"] == first
 
 

@@ -75,7 +75,7 @@ def test_valid_formats(text, options, expected):
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        (b"a b\nc", {}, r"^f:2: 1 column, but line 1 has 2: 'c'; give all tokens the same columns"),
+        (b"a b\nc", {}, r"^f:2: 1 column, but line 1 has 2: 'c'; all tokens must have the same columns"),
         (b"a b\n\nc d e", {}, r"^f:3: 3 columns, but line 1 has 2: 'c d e'"),
         (b"a\tb\nc\t\td\n", {}, r"^f:2: 3 columns, but line 1 has 2"),
         (b"a\tb\n\tc\n", {}, r"^f:2: column 0 is empty: '\\tc'"),
@@ -85,9 +85,9 @@ def test_valid_formats(text, options, expected):
         (b"a b\nc\0 d\n", {}, r"^f:2: NUL character"),
         ("a b\n".encode("utf-16"), {}, r"^f:1: byte 1 of the line, 0xff, is not UTF-8"),
         (b"a b\rc d\n", {}, r"^f:1: lone carriage return"),
-        (b"", {}, r"^f:1: no tokens"),
-        (b"\n \n\t\n", {}, r"^f:1: no tokens"),
-        (b"# a\n", {"comment": "#"}, r"^f:1: no tokens"),
+        (b"", {}, r"^f:1: the file has no tokens"),
+        (b"\n \n\t\n", {}, r"^f:1: the file has no tokens"),
+        (b"# a\n", {"comment": "#"}, r"^f:1: the file has no tokens"),
         (b"a b", {"separator": ""}, r"separator must be a non-empty string without line breaks, got ''"),
         (b"a b", {"comment": "\n"}, r"comment must be a non-empty string without line breaks"),
     ],
@@ -119,7 +119,7 @@ def test_a_gzip_file_that_does_not_fit_in_memory_is_an_error(tmp_path, monkeypat
 
 
 def test_other_sources():
-    with pytest.raises(TextError, match=r"lines>:1: give a path, an open file or lines, got a int"):
+    with pytest.raises(TextError, match=r"lines>:1: expected a path, an open file or lines, got a int"):
         read_columns(3)
     with pytest.raises(TextError, match=r"lines>:2: expected a line of text, got 3"):
         read_columns(["a", 3])
@@ -163,8 +163,8 @@ def test_scikit_learn_splits_sentences():
     ("sentences", "message"),
     [
         ("a b", "sentences must be a list .* got a str"),
-        (["a b"], r"sentence 0 is 'a b'; give a list of tokens, for instance \['a', 'b'\]"),
-        ([["a"], [3]], "sentence 1 token 0 is 3; give a string"),
+        (["a b"], r"sentence 0 is 'a b'; expected a list of tokens, for instance \['a', 'b'\]"),
+        ([["a"], [3]], "sentence 1 token 0 is 3; expected a string"),
         ([[("a", "b")], [("a",)]], "sentence 1 token 0 has 1 columns, but the first token has 2"),
         ([[()]], r"sentence 0 token 0 is \(\)"),
         (3, "sentences must be a list .* got a int"),
@@ -183,7 +183,7 @@ def test_cells_that_could_not_be_read_back_are_an_error(bad, tmp_path):
 
 
 def test_columns_of_unequal_length_are_an_error(tmp_path):
-    with pytest.raises(TextError, match="give all columns the same sentences"):
+    with pytest.raises(TextError, match="all columns must contain the same sentences"):
         write_columns(tmp_path / "x", [["a", "b"]], [["O"]])
     with pytest.raises(TextError, match="no column"):
         write_columns(tmp_path / "x")
@@ -233,7 +233,7 @@ def test_malformed_files_give_our_error_with_file_and_line():
 
 
 def test_the_kernel_agrees_with_python():
-    """It reads the same columns, and returns None where Python raises."""
+    """The kernel reads the same columns as Python code, and returns None if that raises an error."""
     n_read = 0
     for seed in range(3_000):
         rng = random.Random(seed)
@@ -257,7 +257,7 @@ def test_the_kernel_agrees_with_python():
 
 
 def test_many_distinct_cells_have_distinct_codes():
-    """The table of cells grows."""
+    """Enough distinct cells that the hash table grows."""
     words = [f"w{k * 7919 % 5000}" for k in range(12_000)]
     columns = read_columns([f"{word} {word[::-1]}" for word in words])
     assert columns.cells == (words, [word[::-1] for word in words])

@@ -127,7 +127,7 @@ def test_hidden_states_are_summed_over():
 
 def test_one_label_for_all_tokens_has_no_spans():
     model = L2CRF(structure=Chain(whole=True)).fit([np.eye(3), np.eye(3)[::-1]], ["a", "b"])
-    with pytest.raises(ValueError, match="gives one label to all tokens"):
+    with pytest.raises(ValueError, match="assigns one label to all tokens"):
         predict_spans(model, [np.eye(3)])
 
 

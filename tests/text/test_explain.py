@@ -142,7 +142,7 @@ def test_hidden_states_are_an_error():
 
 def test_messages():
     model = L2CRF().fit([[["a"]]], [["X"]])
-    with pytest.raises(TextError, match="give one sentence, got 2"):
+    with pytest.raises(TextError, match="expected one sentence, got 2"):
         explain_sentence(model, [[["a"]], [["b"]]])
-    with pytest.raises(TextError, match="has 1 tokens, but 2 words"):
+    with pytest.raises(TextError, match="has 1 tokens, but there are 2 words"):
         explain_sentence(model, [[["a"]]], ["x", "y"])

@@ -39,13 +39,13 @@ def test_a_data_set_knows_the_names_of_its_tags():
     ("records", "options", "message"),
     [
         ([{"words": ["a"]}], {}, "record 0 has no field 'tokens'; it has 'words'"),
-        ([{"tokens": "a b"}], {}, "record 0 field 'tokens' is a str; give a list"),
+        ([{"tokens": "a b"}], {}, "record 0 field 'tokens' is a str; expected a list"),
         ([{"tokens": ["a"], "tags": ["O", "O"]}], {}, "record 0 has 1 tokens and 2 tags"),
-        ([{"tokens": ["a"], "tags": [0]}], {}, "record 0 has the number 0 in 'tags'; give the names"),
+        ([{"tokens": ["a"], "tags": [0]}], {}, "record 0 has the number 0 in 'tags'; pass the tag names"),
         (
             [{"tokens": ["a"], "tags": [2]}],
             {"names": ["O"]},
-            "record 0 has the number 2 in 'tags', but there are 1 names",
+            "record 0 has the number 2 in 'tags', but there are 1 tag names",
         ),
         ([{"tokens": ["a"], "tags": [None]}], {}, "record 0 has the tag None"),
         ([{"tokens": ["a"], "pos": []}], {"tokens": ["tokens", "pos"]}, "1 entries in 'tokens' and 0 in 'pos'"),

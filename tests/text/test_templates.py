@@ -40,7 +40,7 @@ def test_the_chunking_template_is_that_of_crfpp():
         ("U00:%x[0,0", "^t:1: .* has an invalid macro"),
         ("U00:%x[999,0]", "^t:1: .* is more than 100 tokens away"),
         ("U00:%x[9999999999999999999999,0]", "^t:1: .* is more than 100 tokens away"),
-        ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*combines a pair of labels with a cell"),
+        ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*combines a label pair with a cell"),
         ("# nothing", "^t:1: no line begins with U"),
         (3, "^t:1: a template must be a string, got a int"),
     ],

@@ -48,7 +48,7 @@ def test_help_has_examples(command):
 def test_one_line_trains_on_column_data(folder, tmp_path):
     result = run("train", folder / "train.txt", "-o", tmp_path / "m", "--test", folder / "test.txt", "-q")
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("L2CRF(lam=") and "chosen by 3-fold cross-validation: F1 of spans" in lines[0]
+    assert lines[0].startswith("L2CRF(lam=") and "chosen by 3-fold cross-validation: span F1" in lines[0]
     assert "40 sentences" in lines[1] and "3 labels (IOB2)" in lines[1]
     assert "FB1: 100.00" in lines[4]
     assert Tagger.load(tmp_path / "m").features_.template == "words"
@@ -206,7 +206,7 @@ def test_evaluate_repairs_both_columns(tmp_path):
 def test_files_with_different_columns_are_an_error(tmp_path):
     (tmp_path / "a").write_text("a O\n")
     (tmp_path / "b").write_text("a NN O\n")
-    message = f"{tmp_path / 'b'} has 2 columns, but {tmp_path / 'a'} has 1; give files with the same columns."
+    message = f"{tmp_path / 'b'} has 2 columns, but {tmp_path / 'a'} has 1; pass files with the same columns."
     assert message in run("train", tmp_path / "a", tmp_path / "b", "-o", tmp_path / "m", code=1).stderr
 
 
@@ -272,8 +272,8 @@ def test_evaluate(folder, tmp_path):
     assert scores["f1"] == 0.5 and scores["by_type"]["Y"]["f1"] == 1.0
     assert run("evaluate", tmp_path / "e", "--at-least", 0.5).exit_code == 0
     assert "F1 0.5000 is below 0.51" in run("evaluate", tmp_path / "e", "--at-least", 0.51, code=3).stderr
-    assert "2 columns; give a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
-    assert "give a model and a file" in run("evaluate", "a", "b", "c", code=2).stderr
+    assert "2 columns; expected a token, its true label" in run("evaluate", folder / "test.txt", code=1).stderr
+    assert "expected a model and a file" in run("evaluate", "a", "b", "c", code=2).stderr
 
 
 def test_explain(folder, tmp_path):
@@ -301,16 +301,20 @@ def test_info_describes_a_tagger(folder):
         (["train", "none.txt", "-o", "m"], 1, "none.txt: No such file or directory"),
         (["train", "{bad}", "-o", "m"], 1, "bad.txt:2: 1 column, but line 1 has 2: 'b'"),
         (["train", "{train}", "-o", "m", "--C", "1"], 2, "--C is not an option of l2crf, which has --lam"),
-        (["train", "{train}", "-o", "m", "--model", "lapmedn", "--C", "1"], 2, "lapmedn has two constants; give --lam"),
+        (
+            ["train", "{train}", "-o", "m", "--model", "lapmedn", "--C", "1"],
+            2,
+            "lapmedn has two hyper-parameters; pass --lam",
+        ),
         (
             ["train", "{train}", "-o", "m", "--model", "crf", "--C", "1"],
             2,
-            "--C is not an option of crf, which has no constants",
+            "--C is not an option of crf, which has no hyper-parameters",
         ),
         (["train", "{train}", "-o", "m", "--lam", "-1", "-q"], 1, "lam must be"),
         (["train", "{train}", "-o", "m", "--lam", "1", "--margin", "-1", "-q"], 1, "margin must be a number from 0"),
         (["train", "{train}", "-o", "m", "--model", "m3n", "--margin", "1"], 2, "an option of l2crf, not of m3n"),
-        (["train", "{train}", "-o", "m", "--jobs", "0"], 2, "give the number of threads"),
+        (["train", "{train}", "-o", "m", "--jobs", "0"], 2, "expected the number of threads"),
         (["train", "{train}", "-o", "m", "--features", "none"], 1, "none: No such file"),
         (["train", "{train}", "-o", "m", "--features", "{bad}"], 1, "bad.txt:1: 'a O' does not begin with U, B or #"),
         (["train", "{train}", "-o", "m", "--columns", "a"], 2, "'a' is not a list of numbers separated by commas"),

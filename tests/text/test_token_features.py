@@ -166,10 +166,10 @@ def test_empty_sentences():
     ("options", "sentences", "message"),
     [
         ({"template": "chunks"}, [["a"]], r"the template uses %x\[...,1\], but the sentences have 1 columns"),
-        ({"template": "U%x[0,nothing]"}, [["a"]], "'nothing' is not a form; the forms are lower, shape"),
-        ({"template": "U%x[0,prefix0]"}, [["a"]], "'prefix0' is not a form"),
-        ({"template": "U%x[0,0.city]"}, [["a"]], "'city' is not a form"),
-        ({"template": "file.txt"}, [["a"]], "template is 'file.txt'; give words, tagged_words"),
+        ({"template": "U%x[0,nothing]"}, [["a"]], "'nothing' is not a word form; use one of lower, shape"),
+        ({"template": "U%x[0,prefix0]"}, [["a"]], "'prefix0' is not a word form"),
+        ({"template": "U%x[0,0.city]"}, [["a"]], "'city' is not a word form"),
+        ({"template": "file.txt"}, [["a"]], "template is 'file.txt'; pass words, tagged_words"),
         ({"template": None}, [["a"]], "template must be a name or the text of a template, got None"),
         ({"min_count": 0}, [["a"]], "min_count must be a whole number of at least 1, got 0"),
         ({"n_hashed": 2.5}, [["a"]], "n_hashed must be a whole number of at least 1, got 2.5"),
@@ -274,5 +274,5 @@ def test_texts_with_equal_hashes_are_distinguished():
 def test_duplicate_names_are_an_error():
     features = TokenFeatures("U0=%x[0,0]").fit([["a"]])
     features.feature_names_ = FeatureNames(["U0=a", "U0=a"])
-    with pytest.raises(ValueError, match="holds a name twice"):
+    with pytest.raises(ValueError, match="contains a name twice"):
         features.transform([["a"] * 100])

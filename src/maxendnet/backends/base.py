@@ -12,14 +12,14 @@ from maxendnet.backends.partial import Partial
 class Backend(Protocol):
     """Protocol of backends, which hold examples and compute sums over them.
 
-    Shards are groups of examples. They depend only on the data, and their sums are added along a fixed tree, so results
-    are bit-for-bit identical for any number of threads or workers. scikit-learn's ``clone`` returns the same backend
-    (``__sklearn_clone__``), and a backend is never saved with a model.
+    A shard is a group of examples. Shards depend only on the data, and their sums are added along a fixed tree, so
+    results are bit-for-bit identical for any number of threads or workers. scikit-learn's ``clone`` returns the same
+    backend (``__sklearn_clone__``), and a backend is never saved with a model.
 
     Solvers that update single examples (`BlockFrankWolfe`) also need ``each(function, shards, *arguments)``, which
     returns the list of ``function(shard, *arguments)``, and ``hold(make, shards, given)``, which returns a handle of
-    ``make(shard, *given)`` for each shard. `each` and `sum` accept handles instead of shards, and may change their
-    objects.
+    ``make(shard, *given)`` for each shard. `each` and `sum` accept these handles instead of shards. The functions that
+    they call may change the objects.
     """
 
     local: bool
@@ -32,6 +32,6 @@ class Backend(Protocol):
     def sum(self, oracle: Callable[..., Partial], shards: Sequence[Any], *arguments: Any) -> Partial:
         """Return the sum of ``oracle(shard, *arguments)`` over all shards.
 
-        The oracle is a pure function of a module, and all arguments can be pickled.
+        The oracle is a pure function defined at module level, and all arguments can be pickled.
         """
         ...

@@ -22,13 +22,13 @@ from maxendnet.backends.threads import MAX_SHARDS, Cut, Range, Threads, taken
 from maxendnet.utils.checks import require_count
 
 MAX_COPIED_BYTES = 1 << 16
-"""Size of common arguments up to which each task has a copy. Larger ones are sent once to a worker."""
+"""Size in bytes up to which common arguments are copied into each task. Larger ones are sent once to a worker."""
 MAX_SCHEDULER_BYTES = 1 << 24
-"""Total size of weights or gradients of the tasks of a sum up to which they are sent through the scheduler. Larger
-weights are sent to one worker, which passes them on; larger gradients are first added on the workers. Transfers between
-workers may wait for seconds, until the kernel of a busy worker ends."""
+"""Total size in bytes up to which the weights or gradients of all tasks of a sum are sent through the scheduler. Larger
+weights are sent to one worker, which passes them on, and larger gradients are first added on the workers. Transfers
+between workers are avoided for small arrays, because they may wait for seconds until a busy worker's kernel ends."""
 SUMS_PER_TASK = 4
-"""Number of sums that one task adds."""
+"""Number of partial sums that one task adds."""
 SLOTS_EVERY = 5.0
 """Seconds after which workers are counted again, so that new workers are used."""
 CONNECT = 10.0
@@ -48,7 +48,7 @@ class Dask:
 
     Examples are split into shards as by `Threads` and sent to the workers once. Gradients are added along the same tree
     as by `Threads`, so fits are bit-for-bit identical to those on threads. For examples in a folder (`Examples.open`)
-    only file names are sent: workers need the folder at the same path.
+    only file names are sent, so workers need access to the folder at the same path.
 
     Solvers that only need sums are supported: `LBFGS`, `OWLQN`, `Smoothing`, `Subgradient`, `CuttingPlane`,
     `Extragradient`, and those that use them for subproblems. `BlockFrankWolfe` works in parts, one for each thread of
@@ -63,11 +63,11 @@ class Dask:
     client : distributed.Client or str
         A client, or the address of a scheduler, such as ``"tcp://10.0.0.1:8786"``.
     timeout : float, default=300.0
-        Seconds to wait for the next result of any worker. A worker returns a result after a pass over its shards, which
-        must take less time.
+        Seconds to wait for the next result of any worker. A worker returns a result after a pass over its shards, so
+        a pass must take less time than this.
     shards : int, default=16
-        Maximum number of shards, as for `Threads`; at most this many threads of workers are used. With more threads,
-        use a multiple of their number. Results depend on the number of shards in the last digits.
+        Maximum number of shards, as for `Threads`. At most this many worker threads are used. If the workers have
+        more threads, use a multiple of their number. The number of shards changes the last digits of results.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Dask:
 
     @property
     def client(self) -> Any:
-        """The connection, which is opened when it is first needed."""
+        """The client. The connection is opened on first use."""
         if self._client is None:
             from distributed import Client
 
@@ -149,11 +149,11 @@ class Dask:
 
         `each` and `sum` may change these objects.
 
-        If a worker dies, Dask creates its objects again in their initial state, which callers must detect.
+        If a worker dies, Dask creates its objects again in their initial state. Callers must detect this.
         """
         level, slots = _kernels.level(), self._slots(at_once=True)
         if isinstance(shards, Alone):
-            slots = []  # on the workers that hold the shards
+            slots = []  # create them on the workers that hold the shards
         elif shards and isinstance(shards[0], Cut):
             shards = self._send(unpack, [(pack(taken(shard)), level) for shard in shards], "part", slots)
         tasks = [(shard, make, pack(arguments), level) for shard, arguments in zip(shards, given)]
@@ -161,7 +161,7 @@ class Dask:
         return Alone(handles) if isinstance(shards, Alone) else handles
 
     def new_key(self, name: str, number: int) -> str:
-        """Return a unique key for a task; the dashboard shows its name."""
+        """Return a unique key for a task. It contains the name, which the dashboard shows."""
         return f"maxendnet-{name}-{uuid4().hex[:8]}-{number}"
 
     def send_once(self, value: Any) -> Any:
@@ -175,7 +175,7 @@ class Dask:
         return max(1, len(self._slots(at_once=True)))
 
     def run(self, function: Callable[[int, int, int], None], shards: Sequence[Sequence[Range]]) -> None:
-        """Run a function that changes arrays of this process, in this thread."""
+        """Run a function over all ranges in this thread, because it changes arrays of this process."""
         Threads().run(function, shards)
 
     def run_all(
@@ -183,8 +183,8 @@ class Dask:
     ) -> Iterator[tuple[int, Any]]:
         """Run ``function(*common, *arguments)`` on workers for each tuple of arguments.
 
-        Yields the index of the arguments and the result, in the order in which they finish. An exception of the
-        function is its result.
+        Yields the index of the arguments and the result, in the order in which they finish. If the function
+        raises an exception, the exception is the result.
         """
         waiting, attempts, level = set(range(len(given))), 0, _kernels.level()
         name = getattr(function, "__name__", "cell").strip("_")
@@ -205,7 +205,7 @@ class Dask:
                     self._check_scheduler(error)
                     if isinstance(error, _losses()):
                         if attempts < ATTEMPTS:
-                            continue  # try again, after the others
+                            continue  # try again after the other tasks
                         result = BackendError(f"Workers of {self.address} have died {ATTEMPTS} times ({error!r}).")
                     else:
                         result = error
@@ -219,11 +219,9 @@ class Dask:
         return self._run(each_of, function, shards, arguments)
 
     def _run(self, task: Callable[..., Any], function: Callable[..., Any], shards: Any, arguments: Any) -> list[Any]:
-        """Run a function over all shards, with a task for each thread of workers.
+        """Run a function over all shards, with one task for each worker thread.
 
-        Other tasks add sums.
-
-        A task gets neighbouring shards.
+        Each task gets neighbouring shards. Further tasks add the sums.
         """
         packed, lost = Packed.of(arguments), None
         for _ in range(ATTEMPTS):
@@ -244,7 +242,7 @@ class Dask:
             except Exception as error:
                 self._check_scheduler(error)
                 if not isinstance(error, _losses()):
-                    raise  # an error of the function
+                    raise  # the function itself failed
                 lost = error
                 self._known_slots = (-np.inf, [])
         raise BackendError(
@@ -313,7 +311,7 @@ class Dask:
     def _slots(self, at_once: bool = False) -> list[str]:
         """Return the sorted list with the worker of each thread.
 
-        It is updated every few seconds, or now with ``at_once``.
+        The list is updated every few seconds, or immediately with ``at_once``.
         """
         if at_once or time.monotonic() > self._known_slots[0] + SLOTS_EVERY:
             try:
@@ -331,11 +329,11 @@ class Dask:
     def _gather(self, futures: list[Any]) -> list[Any]:
         """Wait for futures, and return their results."""
         self._wait(futures)
-        # with a timeout: a result may be lost now, with its worker
+        # the timeout is needed because a worker may die now, and its result is lost
         return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
 
     def _wait(self, futures: list[Any], give_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until all futures have ended; False if ``give_up`` returned True."""
+        """Wait until all futures have ended. Return False if ``give_up`` returned True before."""
         return sum(1 for _ in self._finished(futures, give_up)) == len(futures)
 
     def _finished(
@@ -385,7 +383,7 @@ class Dask:
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """Return the exceptions that mean that workers died with their results."""
+    """Return the exception types that Dask raises if results were lost because workers died."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -437,7 +435,7 @@ class Packed:
         return Packed, (self.head, [wrapped(array) for array in self.arrays])
 
     def __sizeof__(self) -> int:
-        """Return the size, by which Dask plans transfers."""
+        """Return the size in bytes, which Dask uses to plan transfers."""
         return self.size
 
 
@@ -462,14 +460,14 @@ def cut_evenly(n: int, parts: int) -> list[Range]:
 def each_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Any]:
-    """Return the values of a function for shards."""
+    """Return the list of values of a function for the shards of one task."""
     return list(values_of(shards, function, packed, level))
 
 
 def sum_of(
     shards: list[Any], piece: Range, n: int, function: Callable[..., Any], packed: Packed, level: str
 ) -> list[Span]:
-    """Return the values of a function for shards, added along the tree."""
+    """Return the values of a function for the shards of one task, added along the tree."""
     values = values_of(shards, function, packed, level)
     return join((Span(k, k + 1, value) for k, value in enumerate(values, piece[0])), n)
 
@@ -489,7 +487,7 @@ def join_on_worker(spans: list[list[Span]], n: int) -> list[Span]:
 
 
 def use_level(level: str) -> None:
-    """Use the kernels of this level; others add in a different order."""
+    """Use the kernels of this level, because other levels add numbers in a different order."""
     if _kernels.level() != level:
         _kernels.use(level)
 
@@ -503,7 +501,7 @@ def call_on_worker(packed: bytes, arguments: bytes, level: str) -> Any:
 
 
 def make_on_worker(shard: Any, make: Callable[..., Any], packed: bytes, level: str) -> Any:
-    """Create an object from a shard, which this worker holds."""
+    """Create an object from a shard on the worker that holds the shard."""
     use_level(level)
     with one_blas_thread:
         return make(shard, *pickle.loads(packed))
@@ -541,13 +539,13 @@ def pack(value: Any) -> bytes:
     try:
         _Packer(file, protocol=5).dump(value)
         return file.getvalue()
-    except (pickle.PicklingError, AttributeError):  # a local function or lambda
+    except (pickle.PicklingError, AttributeError):  # pickle does not support local functions and lambdas
         import cloudpickle
 
         return cloudpickle.dumps(value)
 
 
 def unpack(packed: bytes, level: str) -> Any:
-    """Return the value that `pack` has pickled."""
+    """Inverse of `pack`."""
     use_level(level)
     return pickle.loads(packed)

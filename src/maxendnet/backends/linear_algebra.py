@@ -11,10 +11,10 @@ from threadpoolctl import ThreadpoolController
 
 
 class OneThread:
-    """Context manager that limits BLAS to one thread; it may be entered several times.
+    """Reentrant context manager that limits BLAS to one thread.
 
-    For the vectors of solvers, synchronisation of BLAS threads costs more than the work, and they compete with the
-    threads over examples. Results would also depend on the number of BLAS threads.
+    For vectors of the sizes in solvers, synchronising BLAS threads costs more than the work, and BLAS threads compete
+    with the threads over examples. Results would also depend on the number of BLAS threads.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class OneThread:
 
     @cached_property
     def _libraries(self) -> ThreadpoolController:
-        return ThreadpoolController()  # takes milliseconds, as long as a small fit
+        return ThreadpoolController()  # cached, because this takes milliseconds, as long as a small fit
 
     def __enter__(self) -> OneThread:
         with self._lock:

@@ -17,17 +17,18 @@ class Partial(NamedTuple):
 
     loss: float
     gradient: FloatArray = EMPTY
-    """Padded gradient, see `BoundStructure.unpad`; empty if not requested."""
+    """Padded gradient, see `BoundStructure.unpad`, or an empty array if not requested."""
     cost: float = 0.0
     """Expected cost of labels, if the loss has costs."""
     values: FloatArray = EMPTY
-    """Unweighted loss of each example; empty if not requested."""
+    """Unweighted loss of each example, or an empty array if not requested."""
     relaxation_gap: float = 0.0
-    """For relaxed structures: loss minus the loss of the fractional solution, to which gradient and cost belong.
-    Otherwise 0. ``loss - relaxation_gap + gradient . (v - w)`` is a lower bound of the sum of losses at any v."""
+    """For relaxed structures: loss minus the loss of the fractional solution; gradient and cost are those of the
+    fractional solution. Otherwise 0. ``loss - relaxation_gap + gradient . (v - w)`` is a lower bound of the sum of
+    losses at any v."""
 
     def plus(self, right: Partial, overwrite: bool = True) -> Partial:
-        """Return the sum with the next shard; ``overwrite`` reuses the gradient."""
+        """Return the sum of this and the next shard. With ``overwrite``, the gradient is added in place."""
         gradient = EMPTY
         if self.gradient.size:
             gradient = np.add(self.gradient, right.gradient, out=self.gradient if overwrite else None)
@@ -77,7 +78,7 @@ class Alone(list[Any]):
 def add_up(sums: Iterable[Partial], n: int) -> Partial:
     """Add the sums of ``n`` shards along the tree.
 
-    With an iterator, few of them are in memory at a time.
+    If ``sums`` is an iterator, only a few sums are in memory at a time.
 
     Examples
     --------

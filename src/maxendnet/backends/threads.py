@@ -19,23 +19,23 @@ from maxendnet.utils.checks import require_count
 Range = tuple[int, int]
 MAX_SHARDS = 16
 _running = threading.local()
-"""Errors of the call of `Threads.run` that a thread works for."""
+"""Thread-local list of the errors of the `Threads.run` call that the thread belongs to."""
 
 
 class Threads:
     """Backend that runs functions over shards of examples on threads.
 
     Shards depend only on the data, so results are bit-for-bit identical for any ``n_jobs``. A shard is a list of ranges
-    of examples, which are processed in order. The main thread can be interrupted between ranges, which take well under
-    half a second.
+    of examples, which are processed in order. The main thread can be interrupted between ranges. A range
+    takes well under half a second.
 
     Parameters
     ----------
     n_jobs : int or None
-        Number of threads. None is one; -1 all processors, -2 all but one, as in scikit-learn.
+        Number of threads. None means 1, -1 all processors and -2 all but one, as in scikit-learn.
     shards : int, default=16
         Maximum number of shards. More threads than shards do not help, and each shard needs memory for a gradient.
-        Sums depend on the number of shards in the last digits.
+        The number of shards changes the last digits of sums.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Threads:
     ) -> NDArray[np.float64]:
         """Run ``function(first, last, buffer)`` over ranges, and add the buffers.
 
-        Each shard has a buffer.
+        There is one buffer per shard.
         """
 
         def fill(ranges: Sequence[Range]) -> Partial:
@@ -123,7 +123,7 @@ class Threads:
                 _running.errors = errors
                 for number in left:
                     for first, last in shards[number]:
-                        if errors:  # another thread failed: stop after the current range
+                        if errors:  # another thread failed, so stop after the current range
                             return
                         function(first, last, number)
             except Stopped:
@@ -140,8 +140,8 @@ class Threads:
                 ended.append(None)
                 done.release()
 
-        # The calling thread works too. Not threading.Thread, whose start waits for the new thread: a tenth of the time
-        # of a pass over 50,000 nodes.
+        # The calling thread works too. threading.Thread is not used, because its start waits for the new thread, which
+        # takes a tenth of the time of a pass over 50,000 nodes.
         running: list[_thread.LockType] = []  # locks, which threads release when they end
         ended: list[None] = []  # one entry for each thread that has ended
         n_started = 0
@@ -165,7 +165,7 @@ class Threads:
 
 
 class Cut(NamedTuple):
-    """Range of examples of a structure, extracted each time it is needed."""
+    """Range of examples of a structure. They are extracted each time they are needed."""
 
     structure: Any
     first: int
@@ -176,12 +176,12 @@ class Cut(NamedTuple):
 
 
 def taken(shard: Any) -> Any:
-    """Return a shard; extract it first if it is a `Cut`."""
+    """Return the shard itself, or the extracted examples if it is a `Cut`."""
     return shard.take() if isinstance(shard, Cut) else shard
 
 
 class Stopped(BaseException):
-    """A thread stops because another one has failed."""
+    """Raised in a thread to stop it, because another thread has failed."""
 
 
 def each(function: Callable[[int, int], Any], ranges: Sequence[Range]) -> None:
@@ -206,19 +206,19 @@ def pause() -> None:
 
 
 def n_shards(structure: Any, most: int = MAX_SHARDS) -> int:
-    """Return the number of shards, whose overhead is at most a quarter.
+    """Return the largest number of shards whose overhead is at most a quarter of the work.
 
-    The overhead is that of padded weights and a gradient for each shard, and of Python: 4e6 multiplications take about
-    a millisecond, ten times as long as the Python code of a shard.
+    Each shard needs padded weights, a gradient, and some Python code: 4e6 multiplications take about a millisecond, ten
+    times as long as the Python code of a shard.
     """
     work = structure.work_per_node * int(structure.offsets[-1])
     return int(np.clip(work / (4 * structure.slope_size + 4e6), 1, most))
 
 
 def _wait(ended: list[None], n_started: int) -> None:
-    """Wait until all threads have ended, despite further interrupts.
+    """Wait until all threads have ended, even if there are further interrupts.
 
-    A thread inside a kernel would crash the interpreter at exit.
+    A thread that is still inside a kernel at exit would crash the interpreter.
     """
     while len(ended) < n_started:
         try:

@@ -26,14 +26,15 @@ from maxendnet.data.ragged import (
 )
 from maxendnet.data.sparse_matrices import check_sparse, is_sparse
 
-# With weights and C up to this limit, and features up to LARGEST_VALUE, squares of sums are finite in float64.
+# If weights and C do not exceed this limit, and features do not exceed LARGEST_VALUE, squared sums are finite in
+# float64.
 LARGEST_WEIGHT = 1e20
-# A model has weights for every type up to the largest; for edges, one for each pair of labels.
+# A model has weights for every type from 0 to the largest one. For edges, each type has a weight per pair of labels.
 LARGEST_TYPE = 2**16 - 1
 
 
 def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Read the edges of all examples, and return them with their offsets.
+    """Read the edges of all examples, and return them with the offsets of each example.
 
     Each entry is array-like of shape (n_edges, 2).
 
@@ -49,12 +50,12 @@ def read_edges(edges: Any, offsets: IntArray) -> tuple[npt.NDArray[np.int32], np
         try:
             row = np.asarray(pairs)
         except ValueError:
-            raise ValueError(f"The edges of X[{i}] are ragged; give two node numbers for every edge.") from None
+            raise ValueError(f"The edges of X[{i}] are ragged; expected two node numbers for every edge.") from None
         if row.size == 0 and row.ndim in (1, 2):
             rows[i] = np.empty((0, 2), dtype=np.int64)
         elif row.ndim != 2 or row.shape[1] != 2 or row.dtype.kind not in "iu":
             raise ValueError(
-                f"The edges of X[{i}] have shape {row.shape} and dtype {row.dtype}; give integers of shape "
+                f"The edges of X[{i}] have shape {row.shape} and dtype {row.dtype}; expected integers of shape "
                 f"(n_edges, 2): two node numbers for every edge (a pair in X is read as (node_features, edges))."
             )
         else:
@@ -82,8 +83,8 @@ def read_types(name: str, values: Any, offsets: IntArray, unit: str, flat: bool 
     if len(types) and types.max() > LARGEST_TYPE:
         i, t = locate(offsets, int(types.argmax()))
         raise ValueError(
-            f"{name}[{i}] holds {types.max()} at position {t}, above the limit of {LARGEST_TYPE}: a model has weights "
-            f"for every type up to the largest; number the types that occur 0, 1, 2, ... without gaps."
+            f"{name}[{i}] holds {types.max()} at position {t}, above the limit of {LARGEST_TYPE}. A model has weights "
+            f"for every type up to the largest, so number the types 0, 1, 2, ... without gaps."
         )
     return np.ascontiguousarray(types, dtype=np.int32)
 
@@ -113,7 +114,7 @@ def read_label_features(values: Any, labels: tuple[Hashable, ...], offsets: IntA
     if features.shape[1] != len(labels) and len(features):
         raise ValueError(
             f"label_features has {features.shape[1]} labels but `labels` lists {len(labels)}; "
-            f"give arrays of shape (n_nodes, n_labels, n_label_features)."
+            f"expected arrays of shape (n_nodes, n_labels, n_label_features)."
         )
     return _floats("label_features", features.reshape(len(features), len(labels), features.shape[2]), offsets)
 
@@ -127,14 +128,14 @@ def read_label_order(labels: Any) -> tuple[Hashable, ...]:
     ('N', 'V')
     """
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
-        raise ValueError(f"labels is {labels!r}; give a list of all labels.")
+        raise ValueError(f"labels is {labels!r}; expected a list of all labels.")
     listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
     try:
         distinct = set(listed)
     except TypeError as error:
         raise ValueError(f"labels holds a value that cannot be a label: {error}.") from None
     if not listed:
-        raise ValueError("labels is empty; give a list of all labels.")
+        raise ValueError("labels is empty; expected a list of all labels.")
     if len(distinct) != len(listed):
         raise ValueError("labels lists a label twice; list each once, in the order of the label axis.")
     return tuple(listed)
@@ -149,7 +150,7 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
         One entry per example: a bool array of shape (n_nodes, n_labels); a collection of labels for each node, with
         None for all labels; or None if every node may have every label.
     labels : tuple
-        The labels of the columns.
+        Labels of the columns of the result.
     offsets : ndarray of shape (n_examples + 1,)
     flat : bool
         Whether each example is one node. Then ``values`` has one entry per node, or is one bool array.
@@ -177,7 +178,8 @@ def read_allowed(values: Any, labels: tuple[Hashable, ...], offsets: IntArray, f
             refuse_masked(entry, where)
             if entry.shape != here.shape:
                 raise ValueError(
-                    f"{where} has shape {entry.shape}; give a bool array of shape (n_nodes, n_labels) = {here.shape}."
+                    f"{where} has shape {entry.shape}; expected a bool array of shape (n_nodes, n_labels) = "
+                    f"{here.shape}."
                 )
             here[:] = entry
         else:
@@ -205,12 +207,12 @@ def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
         raise ValueError("A sample weight is too large for float64; divide all weights by the largest.") from None
     if array.shape != (n_examples,):
         raise ValueError(
-            f"Sample weights have shape {array.shape} but X has {n_examples} examples; give one per example."
+            f"Sample weights have shape {array.shape} but X has {n_examples} examples; expected one per example."
         )
     wrong = np.flatnonzero(~(array >= 0) | np.isinf(array))
     if len(wrong):
         raise ValueError(
-            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; give finite weights of at least 0 "
+            f"The sample weight of example {wrong[0]} is {array[wrong[0]]}; expected finite weights of at least 0 "
             f"(a weight of 0 leaves the example out)."
         )
     if array.max(initial=0.0) > LARGEST_WEIGHT:
@@ -219,12 +221,12 @@ def read_sample_weight(sample_weight: Any, n_examples: int) -> FloatArray:
             f"{LARGEST_WEIGHT:g} up to which sums and squares are finite; divide all weights by the largest."
         )
     if not array.any():
-        raise ValueError("All sample weights are zero; give at least one example a positive weight.")
+        raise ValueError("All sample weights are zero; at least one example needs a positive weight.")
     return array
 
 
 def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> FloatArray:
-    """Read the factors of the costs of nodes, which are finite and non-negative.
+    """Read node weights (factors of the node costs), which are finite and non-negative.
 
     Examples
     --------
@@ -235,7 +237,8 @@ def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> Floa
     wrong = np.flatnonzero(~(weights >= 0) | (weights > LARGEST_WEIGHT))
     if len(wrong):
         raise ValueError(
-            f"The weight of {place('node_weight', offsets, int(wrong[0]), flat)} is {weights[wrong[0]]:g}; give node "
+            f"The weight of {place('node_weight', offsets, int(wrong[0]), flat)} is {weights[wrong[0]]:g}; expected "
+            f"node "
             f"weights from 0 to {LARGEST_WEIGHT:g}."
         )
     return weights
@@ -243,10 +246,10 @@ def read_node_weight(values: Any, offsets: IntArray, flat: bool = False) -> Floa
 
 def _per_example(name: str, values: Any, n_examples: int) -> list[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ValueError(f"{name} is {values!r}; give a list with one entry per example.")
+        raise ValueError(f"{name} is {values!r}; expected a list with one entry per example.")
     rows = list(values)
     if len(rows) != n_examples:
-        raise ValueError(f"{name} has {len(rows)} entries but X has {n_examples} examples; give one per example.")
+        raise ValueError(f"{name} has {len(rows)} entries but X has {n_examples} examples; expected one per example.")
     return rows
 
 
@@ -265,23 +268,23 @@ def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndi
         try:
             array = row.toarray() if is_sparse(row) else np.asarray(row)
         except ValueError:
-            raise ValueError(f"{where} is ragged; give an array with {ndim} dimension(s).") from None
+            raise ValueError(f"{where} is ragged; expected an array with {ndim} dimension(s).") from None
         if length == 0 and array.size == 0:
             continue
         if array.dtype.kind not in kinds:
             expected = "integers" if kinds == "iu" else "numbers"
-            raise ValueError(f"{where} has dtype {array.dtype}; give {expected}.")
+            raise ValueError(f"{where} has dtype {array.dtype}; expected {expected}.")
         if array.ndim != ndim:
-            raise ValueError(f"{where} has shape {array.shape}; give an array with {ndim} dimension(s).")
+            raise ValueError(f"{where} has shape {array.shape}; expected an array with {ndim} dimension(s).")
         if len(array) != length:
             owner = "X" if flat else f"X[{i}]"
-            raise ValueError(f"{where} has {len(array)} rows but {owner} has {length} {unit}; give one for each.")
+            raise ValueError(f"{where} has {len(array)} rows but {owner} has {length} {unit}; expected one for each.")
         if tail is None:
             tail = array.shape[1:]
         elif array.shape[1:] != tail:
             raise ValueError(
                 f"{where} has shape {array.shape} but earlier examples have {('n', *tail)}; "
-                f"give all examples the same features."
+                f"all examples must have the same features."
             )
         arrays.append(_int64(array) if kinds == "iu" else array)
     if not arrays:
@@ -290,7 +293,7 @@ def _stack(name: str, values: Any, offsets: IntArray, unit: str, kinds: str, ndi
 
 
 def _int64(array: Array) -> npt.NDArray[np.int64]:
-    """Return integers as int64; larger uint64 values become the largest int64."""
+    """Convert integers to int64. Values above the largest int64 are clipped to it."""
     if array.dtype == np.uint64:
         array = np.minimum(array, np.uint64(np.iinfo(np.int64).max))
     return array.astype(np.int64, copy=False)
@@ -302,7 +305,7 @@ def _floats(name: str, array: Array, offsets: IntArray) -> FloatArray:
         k = int(np.argwhere(~(np.abs(floats) <= LARGEST_VALUE))[0, 0])
         i, t = locate(offsets, k)
         raise ValueError(
-            f"{name}[{i}] holds NaN, infinity or a value above {LARGEST_VALUE:g} in row {t}; give finite numbers."
+            f"{name}[{i}] holds NaN, infinity or a value above {LARGEST_VALUE:g} in row {t}; expected finite numbers."
         )
     return floats
 
@@ -310,10 +313,10 @@ def _floats(name: str, array: Array, offsets: IntArray) -> FloatArray:
 def _mark(here: BoolArray, where: str, entry: Any, column_of: dict[Hashable, int]) -> None:
     """Set the allowed labels of the nodes of one example."""
     if isinstance(entry, (str, bytes)) or not isinstance(entry, Iterable):
-        raise ValueError(f"{where} is {entry!r}; give a bool array, or a collection of labels for each node.")
+        raise ValueError(f"{where} is {entry!r}; expected a bool array, or a collection of labels for each node.")
     nodes = list(entry)
     if len(nodes) != len(here):
-        raise ValueError(f"{where} has {len(nodes)} entries for {len(here)} nodes; give one collection per node.")
+        raise ValueError(f"{where} has {len(nodes)} entries for {len(here)} nodes; expected one collection per node.")
     rows: list[int] = []
     columns: list[int] = []
     for t, node in enumerate(nodes):
@@ -321,14 +324,16 @@ def _mark(here: BoolArray, where: str, entry: Any, column_of: dict[Hashable, int
             here[t] = True
             continue
         if isinstance(node, (str, bytes)) or not isinstance(node, Iterable):
-            raise ValueError(f"{where} node {t} is {node!r}; give a collection of labels, such as [{node!r}], or None.")
+            raise ValueError(
+                f"{where} node {t} is {node!r}; expected a collection of labels, such as [{node!r}], or None."
+            )
         listed = node.tolist() if isinstance(node, np.ndarray) else list(node)
         try:
             columns.extend(column_of[label] for label in listed)
         except (KeyError, TypeError):
             unknown = next(label for label in listed if not is_known(label, column_of))
             raise ValueError(
-                f"{where} node {t} lists {unknown!r}, which is not in labels; list it there "
+                f"{where} node {t} lists {unknown!r}, which is not in labels; add it to labels "
                 f"(a mask must be a numpy array of dtype bool)."
             ) from None
         rows.extend([t] * len(listed))

@@ -19,12 +19,12 @@ from maxendnet.data.truth import LabelSets, Truth, complete, encode_truth
 __all__ = ["Batch", "encode", "forest_order", "labels_by_node_type"]
 
 JOINED = ("chain", "tree", "independent", "graph")
-"""How nodes are joined: each to the previous one, by the edges of the examples, not at all, or by the edges of a graph,
-which are stored outside the batch."""
+"""How nodes are joined: each to the previous node, by the edges of the examples, not at all, or by the edges of a graph
+(these are stored outside the batch)."""
 PER_NODE = ("y", "row", "edge_type", "flipped", "edge_features", "allowed", "label_features")
-"""Arrays of a `Batch` with a row for each node that does not refer to other nodes."""
+"""Arrays of a `Batch` with one row per node and without indices of other nodes."""
 NODES_AT_ONCE = 1 << 18
-"""Nodes to which columns are appended at a time."""
+"""Number of nodes to which columns are appended at a time."""
 
 
 class Batch(NamedTuple):
@@ -33,8 +33,8 @@ class Batch(NamedTuple):
     indptr: npt.NDArray[np.int64]  # (n_nodes + 1,) node features as CSR
     indices: npt.NDArray[np.int32]  # (n_entries,)
     data: FloatArray  # (n_entries,)
-    y: npt.NDArray[np.int32]  # (n_nodes,) true labels as indices of classes, or (0,) without labels
-    row: npt.NDArray[np.int32]  # (n_nodes,) label set of a node, a row of tables; or (0,) without labels
+    y: npt.NDArray[np.int32]  # (n_nodes,) true labels as indices of classes, or (0,) if there are no labels
+    row: npt.NDArray[np.int32]  # (n_nodes,) label set of a node, a row of tables; or (0,) if there are no labels
     label_sets: LabelSets | None  # by row; None if all labels are known, so that rows are labels
     offsets: npt.NDArray[np.int64]  # (n_examples + 1,) example i owns nodes offsets[i]:offsets[i + 1]
     order: npt.NDArray[np.int32]  # (n_nodes,) parents before children, each example in its own slice
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     ones: bool = False  # whether all values of `data` are known to be 1
 
     def take(self, first: int, last: int) -> Batch:
-        """Return examples ``first`` to ``last - 1`` as a batch; large arrays are views."""
+        """Return examples ``first`` to ``last - 1`` as a batch. Large arrays are views, not copies."""
         begin, end = int(self.offsets[first]), int(self.offsets[last])
         start, stop = int(self.indptr[begin]), int(self.indptr[end])
         parent = self.parent[begin:end]
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
         return self._replace(allowed=np.ascontiguousarray(allowed & self.allowed if self.allowed.size else allowed))
 
     def completed(self, label_sets: LabelSets, labels: npt.NDArray[np.int32]) -> Batch:
-        """Return the batch with these labels as targets; the label sets do not change."""
+        """Return the batch with these labels as targets and unchanged label sets."""
         truth = complete(Truth(self.row, label_sets), labels)
         return self._replace(y=np.ascontiguousarray(labels), row=truth.row, label_sets=truth.label_sets)
 
@@ -102,13 +102,14 @@ def encode(
     Parameters
     ----------
     examples : Examples
-        If ``y`` is given, its labels must be allowed labels of ``classes``. For predictions, leave it out.
+        If ``y`` is not None, its labels must be classes that are allowed at their nodes. For predictions, ``y`` is
+        None.
     classes : array of shape (n_labels,)
         Distinct labels in the order of the weights.
     joined : {"chain", "tree", "independent", "graph"}
         ``"tree"`` needs the edges of the examples, unless every example is one node. ``"chain"`` joins each node to
         the previous one, ``"independent"`` joins none; both ignore edges. ``"graph"`` only checks the types and
-        features of edges, which a batch does not hold.
+        features of edges, because a batch does not store the edges of a graph.
     bias : bool
         Whether to append a feature that is 1 at every node.
     ends : bool
@@ -117,7 +118,7 @@ def encode(
     type_allowed : bool array of shape (n_node_types, n_labels), optional
         Result of `labels_by_node_type`: a node may only have labels that occur with its type.
     n_edge_types, n_edge_features, n_label_features : int, optional
-        Sizes for which a fitted model has weights. Other sizes raise ``ValueError``.
+        Sizes that a fitted model expects. Other sizes raise ``ValueError``.
 
     Returns
     -------
@@ -126,8 +127,8 @@ def encode(
     Notes
     -----
     Columns of ``examples.allowed`` and ``examples.label_features`` are permuted from the order of ``examples.labels``
-    to that of ``classes``. Labels that are not classes are dropped. Classes that are not listed are not allowed. With
-    label features and without ``allowed``, all classes must be listed.
+    to that of ``classes``. Labels that are not classes are dropped. Classes that are not listed are not allowed. If
+    there are label features but no ``allowed``, all classes must be listed.
 
     Examples
     --------
@@ -204,8 +205,9 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
     Returns
     -------
     bool ndarray of shape (n_node_types, n_labels)
-        One row for each type up to the largest that occurs; False for a type that does not occur. A set of labels
-        counts for all its labels. `UNKNOWN` counts for none, unless all labels of a type are unknown.
+        One row for each type up to the largest that occurs. Rows of types that do not occur are False. A set of labels
+        counts for all its labels. `UNKNOWN` counts for no label, but if all labels of a type are unknown, the type
+        allows every label.
 
     Examples
     --------
@@ -258,7 +260,7 @@ def _orient(examples: Examples, joined: str) -> ForestOrder:
         return forest_order(examples.edges, examples.edge_offsets, examples.offsets)
     if joined == "tree" and np.diff(examples.offsets).max(initial=0) > 1:
         raise ValueError(
-            "Tree() needs the edges of every example, but X has none; give pairs (node_features, edges) or "
+            "Tree() needs the edges of every example, but X has none; pass pairs (node_features, edges) or "
             "Examples.build(..., edges=...), or use structure=Chain()."
         )
     return chain_order(examples.offsets)
@@ -314,7 +316,7 @@ def append_columns(X: sparse.csr_array, extra: BoolArray) -> sparse.csr_array:
 
 
 def _countdown(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the numbers from n - 1 down to 0 for each length n, concatenated."""
+    """Return the concatenated ranges n - 1, ..., 0 for each length n."""
     ends = np.cumsum(lengths)
     return np.repeat(ends, lengths) - 1 - np.arange(ends[-1] if len(ends) else 0)
 
@@ -352,7 +354,9 @@ def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None)
     allowed = np.ones((examples.n_nodes, len(classes)), dtype=bool)
     if examples.allowed is not None:
         columns = _columns(examples, classes)
-        allowed = examples.allowed[:, columns]  # -1 copies the last column, which the next line overwrites
+        allowed = examples.allowed[
+            :, columns
+        ]  # column -1 (missing) copies the last column; the next line overwrites it
         allowed[:, columns < 0] = False
     if type_allowed is not None:
         allowed &= _by_type(examples, type_allowed)
@@ -368,7 +372,7 @@ def _allowed(examples: Examples, classes: Array, type_allowed: BoolArray | None)
 def _by_type(examples: Examples, type_allowed: BoolArray) -> BoolArray:
     """Return the labels that the type of each node allows."""
     if examples.node_types is None:
-        raise ValueError("The model restricts labels by node type, but X has no node_types; give node_types.")
+        raise ValueError("The model restricts labels by node type, but X has no node_types; pass node_types.")
     in_training: BoolArray = np.asarray(type_allowed.any(axis=1))
     unseen = examples.node_types >= len(in_training)
     unseen[~unseen] = ~in_training[examples.node_types[~unseen]]

@@ -22,8 +22,8 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
     examples : Examples
     classes : ndarray of shape (n_labels,)
     given : label, optional
-        By default the most frequent label that is allowed at every node and leaves at most one node of each example
-        to be chosen.
+        Value of ``Choice(rest=...)``. By default the most frequent label that is allowed at every node and leaves at
+        most one node of each example to be chosen.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
         rest = next((k for k, label in enumerate(classes.tolist()) if label == given), None)
         if rest is None:
             raise ValueError(
-                f"rest is {given!r}, but no node of y has this label; give the label of the nodes that are not chosen."
+                f"rest is {given!r}, but no node of y has this label; pass the label of the nodes that are not chosen."
             )
         check_rest(batch, examples, rest)
         check_one_choice(batch, examples, classes, rest)
@@ -67,7 +67,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
 
 
 def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
-    """Raise ``ValueError`` for an example in which two nodes are chosen."""
+    """Raise ``ValueError`` if an example has two chosen nodes."""
     chosen = np.flatnonzero((batch.label_sets or known(len(classes))).sets[batch.row, rest] == 0)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1
     twice = np.flatnonzero(np.diff(owner) == 0)
@@ -84,7 +84,7 @@ def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: i
 
 
 def check_rest(batch: Batch, examples: Examples, rest: int) -> None:
-    """Raise ``ValueError`` for a node that must be chosen."""
+    """Raise ``ValueError`` if a node must be chosen because the rest label is not allowed there."""
     if batch.allowed.size and not batch.allowed[:, rest].all():
         node = int(np.flatnonzero(batch.allowed[:, rest] == 0)[0])
         raise ValueError(

@@ -47,7 +47,7 @@ class Examples:
         float64, with sorted indices, without duplicates or explicit zeros.
     offsets : int64 ndarray of shape (n_examples + 1,)
     y : ndarray of shape (n_nodes,), or None
-        Labels as given: of a numpy dtype if they had one or are numbers of one type, otherwise objects.
+        Labels as passed. Arrays and lists of numbers of one type have a numpy dtype, other labels are objects.
     edges : int32 ndarray of shape (n_edges, 2), or None
         Node indices within the example; the first node is the row of the transition matrix. None if the structure
         implies the edges, such as (t, t + 1) of a chain.
@@ -62,7 +62,7 @@ class Examples:
         Labels along the label axis of ``allowed`` and ``label_features``.
     sample_weight : ndarray of shape (n_examples,), or None
     node_weight : ndarray of shape (n_nodes,), or None
-        Factors of the costs of nodes.
+        Factors of the node costs.
     feature_names : tuple of str, or None
     flat : bool
         Whether X was one table: each example is one node, and predictions are one array.
@@ -137,9 +137,9 @@ class Examples:
         labels : list, optional
             Labels along the label axis of ``allowed`` and ``label_features``; required with either.
         node_weight : list of arrays of shape (n_nodes,), optional
-            Factors of the costs of nodes, for margin models. With 0, a wrong label has no cost.
+            Factors of the node costs, for margin models. At a node with weight 0, a wrong label costs nothing.
         feature_names, n_features, estimator : optional
-            Features that a fitted model expects, and its name for messages.
+            Feature names and number of features that a fitted model expects, and its name for messages.
 
         Returns
         -------
@@ -161,10 +161,10 @@ class Examples:
         features = read_node_features(X, feature_names, n_features, estimator)
         offsets, flat = features.offsets, features.flat
         if edges is not None and features.edges is not None:
-            raise ValueError("X has pairs (node_features, edges), and edges= is given too; give the edges once.")
+            raise ValueError("X has pairs (node_features, edges), and edges= is given too; pass the edges only once.")
         if flat and not (edges is None and edge_types is None and edge_features is None):
             raise ValueError(
-                "X is one table, in which each example is one node without edges; give X as a list of examples."
+                "X is one table, in which each example is one node without edges; pass X as a list of examples."
             )
         edge_offsets = None
         if edges is not None or features.edges is not None:
@@ -176,7 +176,7 @@ class Examples:
             labels = read_label_order(labels)
         elif allowed is not None or label_features is not None:
             name = "allowed" if allowed is not None else "label_features"
-            raise ValueError(f"{name} is given without labels; give labels=[...], the order of its label axis.")
+            raise ValueError(f"{name} is given without labels; pass labels=[...], the order of its label axis.")
         return cls(
             X=features.X,
             offsets=offsets,
@@ -203,7 +203,7 @@ class Examples:
     def write(folder: Any, items: Iterable[Any], *, n_hashed: int | None = None) -> Examples:
         """Write examples from an iterator to a folder, and open it.
 
-        About a thousand examples are in memory at a time, and the vocabulary of feature names.
+        Only about a thousand examples at a time and the vocabulary of feature names are in memory.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class Examples:
             edges, types and weights. All chunks must have the same arrays.
         n_hashed : int, optional
             Number of columns for hashed feature names, as in ``DictFeatures(n_hashed=...)``: names are not stored. By
-            default each name has a column, in the order in which names occur.
+            default each name has its column, in order of first occurrence.
 
         Returns
         -------
@@ -247,8 +247,8 @@ class Examples:
     def append(folder: Any, items: Iterable[Any]) -> Examples:
         """Append examples to a folder: all of them or, after a failure, none.
 
-        Examples that were opened earlier do not change. A folder has one writer at a time; a second one gets a
-        `FolderError`.
+        Examples that were opened earlier do not change. Only one process can write to a folder at a time; a
+        second one raises `FolderError`.
 
         Parameters
         ----------
@@ -300,7 +300,8 @@ class Examples:
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
         """Raise ``TypeError``: examples have different numbers of nodes."""
         raise TypeError(
-            f"{self!r} cannot be converted to an array, because examples differ in length; examples.X.toarray() has "
+            f"{self!r} cannot be converted to an array, because examples differ in length; examples.X.toarray() "
+            f"returns "
             "the features of all nodes. To apply a scikit-learn transformer such as StandardScaler() to the nodes, use "
             "OnNodes(StandardScaler())."
         )
@@ -384,7 +385,7 @@ class Examples:
     def split(self, values: Array) -> Array | list[Array]:
         """Split values of all nodes into one array per example.
 
-        If X was one table, they are returned unchanged.
+        If X was one table, the values are returned unchanged.
 
         Parameters
         ----------
@@ -423,7 +424,7 @@ def as_examples(
     Parameters
     ----------
     X : Examples, sequence of examples, array or sparse matrix
-        - `Examples`; ``y`` and ``sample_weight`` replace those it has;
+        - `Examples`; ``y`` and ``sample_weight``, if passed, replace theirs;
         - a list of examples, each an array or sparse matrix of shape (n_nodes, n_features), a list of feature dicts
           (one per node), or a list of lists of feature names;
         - a list of pairs ``(node_features, edges)``, with edges of shape (n_edges, 2), for trees and graphs;
@@ -468,7 +469,7 @@ def as_examples(
         if whole and y is not None:
             examples = replace(examples, y=read_labels(y, examples.offsets, examples.flat, whole=True))
     if needs_y and examples.y is None:
-        raise ValueError(f"{estimator} requires y to be passed, but the target y is None; give a label for each node.")
+        raise ValueError(f"{estimator} requires y to be passed, but the target y is None; pass a label for each node.")
     return examples
 
 
@@ -480,14 +481,14 @@ def _refuse_unknown(function: str, unknown: dict[str, Any]) -> None:
 
 
 def _refit(examples: Examples, names: Sequence[str] | None, n_features: int | None, estimator: str) -> Examples:
-    """Return the examples with the columns that a fitted model expects."""
+    """Return the examples with the feature columns of a fitted model."""
     if examples.feature_names is not None:
         if names is not None:
             if names is not examples.feature_names and tuple(names) != tuple(examples.feature_names):
                 X = align_columns(examples.X, examples.feature_names, names)
                 examples = replace(examples, X=X, feature_names=tuple(names))
         elif n_features is not None:
-            raise ValueError(f"X has named features, but {estimator} was fitted on arrays without names; give arrays.")
+            raise ValueError(f"X has named features, but {estimator} was fitted on arrays without names; pass arrays.")
     if names is not None and n_features is None:
         n_features = len(names)
     if n_features is not None and examples.n_features != n_features:

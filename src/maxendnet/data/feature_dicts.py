@@ -1,6 +1,7 @@
 """Named features: nodes as dicts or collections of names.
 
-Dict entries become features as in scikit-learn's ``DictVectorizer``, and may hold collections and dicts as in CRFsuite:
+Dict entries become features as in scikit-learn's ``DictVectorizer``, and may contain collections and dicts as in
+CRFsuite:
 
 ==============================  =====================================================
 ``{"length": 3}``               feature ``length`` with value 3.0
@@ -11,8 +12,8 @@ Dict entries become features as in scikit-learn's ``DictVectorizer``, and may ho
 ``{"next": {"word": "dog"}}``   the features of the inner dict: ``next:word=dog``
 ==============================  =====================================================
 
-A node that is a collection of names has the value 1.0 for each. Values of a feature that occurs twice in a node are
-added.
+If a node is a collection of names, each named feature has the value 1.0. If a feature occurs twice in a node, its
+values are added.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ NOT_NUMBERS = (np.complexfloating, np.timedelta64)
 COLLECTIONS = (list, tuple, set, frozenset)
 # Largest depth of nested dicts; a deeper one probably contains itself.
 MAX_DEPTH = 20
-# Entries that are held as Python objects before they become arrays: a few tens of MB.
+# Number of entries collected as Python objects before conversion to arrays; they take a few tens of MB.
 BLOCK_ENTRIES = 1 << 20
-NAME_TWICE = "feature_names holds a name twice; give each feature a distinct name."
+NAME_TWICE = "feature_names contains a name twice; feature names must be distinct."
 
 
 class Texts(NamedTuple):
@@ -50,7 +51,7 @@ class Texts(NamedTuple):
 
     content: bytes
     offsets: IntArray
-    """Text i has the bytes ``offsets[i]:offsets[i + 1]``."""
+    """Text i consists of the bytes ``offsets[i]:offsets[i + 1]``."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Texts:
@@ -81,7 +82,7 @@ class FeatureNames(tuple[str, ...]):
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Index of each name; for other names, the number of names."""
+        """Index of each name. Unknown names map to ``len(names)``."""
         places = _Places(zip(self, range(len(self))))
         if len(places) != len(self):
             raise ValueError(NAME_TWICE)
@@ -102,7 +103,7 @@ class FeatureNames(tuple[str, ...]):
 
 
 class _Places(dict[str, int]):
-    """Dict that does not grow at lookups, so that threads can share it."""
+    """Dict with a default that does not insert missing keys, so that threads can share it."""
 
     n_names = 0
 
@@ -123,13 +124,13 @@ def encode_feature_dicts(
         A node is a collection of feature names, or a dict whose values are bools, numbers, strings, collections of
         strings or dicts.
     feature_names : sequence of str, optional
-        Names of the columns; other features are ignored. `FeatureNames` are not indexed again. By default the sorted
-        names of all features with a non-zero value.
+        Names of the columns; other features are ignored. An index that `FeatureNames` already built is reused. By
+        default the sorted names of all features with a non-zero value.
 
     Returns
     -------
     X : csr_array of shape (n_nodes, n_features)
-        float64, with sorted indices, without duplicates or explicit zeros. NaN and infinity are left to the caller.
+        float64, with sorted indices, without duplicates or explicit zeros. The caller must check for NaN and infinity.
     feature_names : FeatureNames
 
     Examples
@@ -206,14 +207,14 @@ def align_columns(X: sparse.csr_array, names: Sequence[str], new_names: Sequence
     index = {name: k for k, name in enumerate(new_names)}
     target = np.array([index.get(name, -1) for name in names], dtype=np.int32)
     column = target[X.indices]
-    # a copy: the entries are sorted in place
+    # copied because the entries are sorted in place
     return csr_of_entries(column, X.data.copy(), X.indptr, column >= 0, len(new_names))
 
 
 def csr_of_entries(
     column: IntArray, value: FloatArray, offsets: IntArray, keep: IntArray, n_features: int
 ) -> sparse.csr_array:
-    """Return the CSR matrix of the entries marked by ``keep``, which must not be zero.
+    """Return the CSR matrix of the entries marked by ``keep``. Their values must not be zero.
 
     Entries are sorted within rows, and duplicates are added.
     """
@@ -225,7 +226,7 @@ def csr_of_entries(
     n_entries = len(value)
     X.sum_duplicates()
     if X.nnz < n_entries:
-        X.eliminate_zeros()  # a value and its negative
+        X.eliminate_zeros()  # the sum of a value and its negative is zero
     return X
 
 
@@ -234,8 +235,8 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
 
     An invalid feature raises ``TypeError``.
     """
-    if isinstance(node, (dict, Mapping)):  # dict first: isinstance of an abstract class is slow
-        # the most expensive loop of a fit on text
+    if isinstance(node, (dict, Mapping)):  # dict comes first, because isinstance with an abstract class is slow
+        # this loop is the most expensive part of encoding text
         for name, value in node.items():
             kind = type(value)
             if kind is str:
@@ -260,7 +261,7 @@ def _append(node: Node, column_of: Mapping[str, int], columns: list[int], values
 def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
     """Yield names and values of the features of an entry.
 
-    ``TypeError`` describes an invalid one.
+    Raise ``TypeError`` if the entry is invalid.
     """
     if isinstance(value, str):
         yield name + "=" + str(value), 1.0
@@ -286,7 +287,7 @@ def _parts(name: str, value: Any, depth: int = 0) -> Iterable[tuple[str, Any]]:
             yield from _parts(name + ":" + inner, part, depth + 1)
     else:
         raise TypeError(
-            f"feature {name!r} has a value of type {type(value).__name__}; give a bool, a number, a string, a "
+            f"feature {name!r} has a value of type {type(value).__name__}; expected a bool, a number, a string, a "
             f"collection of strings or a dict of these."
         )
 
@@ -312,10 +313,12 @@ def _complaint(i: int, t: int, node: Any, error: Exception | None = None) -> str
     """Return the error message for a node that could not be read."""
     where = f"X[{i}] node {t}"
     if isinstance(node, str) or not isinstance(node, Iterable):
-        return f"{where} is {node!r}; give each node a dict of features or a list of feature names."
+        return f"{where} is {node!r}; expected a dict of features or a list of feature names."
     for name in node:
         if not isinstance(name, str):
-            return f"{where} has the feature name {name!r} of type {type(name).__name__}; feature names are strings."
+            return (
+                f"{where} has the feature name {name!r} of type {type(name).__name__}; feature names must be strings."
+            )
     if isinstance(node, Mapping):
         return f"{where} {error}"
-    return f"{where} is a {type(node).__name__}; give each node a dict of features or a list of feature names."
+    return f"{where} is a {type(node).__name__}; expected a dict of features or a list of feature names."

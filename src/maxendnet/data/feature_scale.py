@@ -9,22 +9,22 @@ import numpy as np
 from maxendnet.data.unknown import UNKNOWN
 
 NODES_AT_ONCE = 1 << 16
-"""Nodes whose features are in memory at a time, for memory-mapped examples."""
+"""Number of nodes read at a time from memory-mapped examples."""
 SMALLEST, LARGEST = 1e-12, 1e12
-"""Limits of the mean: constants that follow it stay far from overflow."""
+"""Limits of the mean, so that hyper-parameters derived from it stay far from overflow."""
 
 
 class NormSum(NamedTuple):
     """Sum of squared norms over nodes. Sums of several partitions can be added."""
 
     total: float
-    """Sum over nodes of the squared norm of its features, times the weight of its example."""
+    """Weighted sum of the squared norms of node features; the weight of a node is that of its example."""
     n_nodes: float
     """Sum of the weights of the nodes."""
 
     @classmethod
     def of(cls, examples: Any) -> NormSum:
-        """Sum over the nodes of examples with labels.
+        """Compute the sum over the nodes of labelled examples.
 
         Label features count with their mean over labels. Unlabelled examples do not count, because they must not
         affect the weights of a model.

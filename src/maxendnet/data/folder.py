@@ -1,12 +1,12 @@
 """Examples in a folder, as memory-mapped arrays that are written in chunks.
 
-A folder has one file of little-endian numbers for each array of the examples (``X_data``, ``X_indices``, ``lengths``,
-...), and ``header.json``: the format version, the length and checksum (CRC-32) of each file, the distinct labels, and
-the feature names. ``y`` holds indices of labels.
+A folder contains one file of little-endian numbers for each array of the examples (``X_data``, ``X_indices``,
+``lengths``, ...), and ``header.json`` with the format version, the length and checksum (CRC-32) of each file, the
+distinct labels, and the feature names. The file ``y`` contains indices into the labels of the header.
 
 The header is written last and atomically, and bytes beyond the lengths in it are ignored. A writer that is killed
 therefore leaves the folder unchanged. A writer holds the lock of the file ``lengths``, so that a folder has one writer
-at a time. On file systems without locks, a writer that finds the header or the files changed by another adds nothing.
+at a time. On file systems without locks, a writer adds nothing if another process has changed the header or the files.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from maxendnet.utils.checks import require_count
 FORMAT = 1
 HEADER = "header.json"
 LOCKED = "lengths"
-"""File that a writer locks: every folder has it, and it is never replaced."""
+"""File that a writer locks, because every folder contains it and it is never replaced."""
 TYPES = {
     "X_data": "float64", "X_indices": "int32", "X_lengths": "int32", "lengths": "int32", "y": "int32",
     "edges": "int32", "edge_lengths": "int32", "edge_types": "int32", "edge_features": "float64",
     "node_types": "int32", "allowed": "bool", "label_features": "float64", "sample_weight": "float64",
     "node_weight": "float64",
 }  # fmt: skip
-"""Files and their dtypes. Lengths are numbers of entries per row of X, and of nodes and edges per example."""
+"""Files and their dtypes. Files of lengths store the entries per row of X, or the nodes or edges per example."""
 CHUNK_EXAMPLES = 1000
 CHECKSUM_BYTES = 1 << 24
-"""Bytes that are read at a time for checksums."""
+"""Number of bytes read at a time to compute checksums."""
 
 
 class FolderError(ValueError):
@@ -57,7 +57,7 @@ class FolderError(ValueError):
 
 
 class FolderWriter:
-    """Append examples to a folder; they become valid with `close`.
+    """Append examples to a folder. They become valid when `close` writes the header.
 
     Parameters
     ----------
@@ -98,8 +98,9 @@ class FolderWriter:
             self.header["kind"] = kind
         elif kind != self.header["kind"]:
             raise FolderError(
-                f"The examples in {self.folder} have the arrays {self.header['kind']}, but the new ones have {kind}; "
-                "give examples with the same arrays, of the same shapes."
+                f"The examples in {self.folder} have the arrays {self.header['kind']}, but the new examples have "
+                f"{kind}; "
+                "pass examples with the same arrays, of the same shapes."
             )
         for name, array in arrays.items():
             self._append(name, array)
@@ -113,13 +114,13 @@ class FolderWriter:
             raise FolderError("n_hashed is given, but the examples have no feature names; leave n_hashed out.")
         if self.header["n_examples"] and named != (self.names is not None):
             raise FolderError(
-                "Some examples have feature names and others have none; give names for all of them or for none."
+                "Some examples have feature names and others have none; all examples must have names, or none."
             )
         if examples.feature_names is None:
             if self.header["n_examples"] and X.shape[1] != self.header["n_features"]:
                 raise FolderError(
                     f"The examples in {self.folder} have {self.header['n_features']} features, but the new ones have "
-                    f"{X.shape[1]}; give examples with the same features."
+                    f"{X.shape[1]}; pass examples with the same features."
                 )
             self.header["n_features"] = int(X.shape[1])
             return X
@@ -134,12 +135,12 @@ class FolderWriter:
         permuted = sparse.csr_array(
             (X.data.copy(), np.array(column, dtype=np.int32)[X.indices], X.indptr), shape=(X.shape[0], n_features)
         )
-        permuted.sum_duplicates()  # also sorts; hashed names may share a column
+        permuted.sum_duplicates()  # hashed names may share a column; this also sorts the indices
         permuted.eliminate_zeros()
         return permuted
 
     def _codes(self, y: Array) -> Array:
-        """Return the indices of the labels of nodes; add new labels to the header."""
+        """Return the label indices of the nodes, and add new labels to the header."""
         labels, values, code = self.header["labels"], y.tolist(), {}
         for label in dict.fromkeys(values):
             code[label] = self.places.setdefault(_key(label), len(labels))
@@ -152,9 +153,9 @@ class FolderWriter:
         content = numbers.tobytes()
         entry = self.header["files"].setdefault(name, {"bytes": 0, "crc32": 0})
         if name not in self._files:
-            self._check_alone()  # before truncation
+            self._check_alone()  # must precede the truncation
             file = open(self.folder / name, "ab")  # noqa: SIM115 - `close` closes it
-            file.truncate(entry["bytes"])  # drop what a killed writer left
+            file.truncate(entry["bytes"])  # drop the bytes that a killed writer left
             file.seek(entry["bytes"])
             self._files[name] = file
         self._files[name].write(content)
@@ -178,7 +179,7 @@ class FolderWriter:
     def _check_alone(self) -> None:
         """Raise ``FolderError`` if another writer has changed the folder.
 
-        File systems without locks permit this.
+        This can happen on file systems without locks.
         """
         for file in self._files.values():
             file.flush()
@@ -204,7 +205,7 @@ def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Exa
         path.name for path in folder.iterdir() if path.name not in (*TYPES, HEADER) and not path.name.startswith(".")
     )
     if unexpected:
-        raise FolderError(f"{folder} contains other files, such as {unexpected[0]!r}; give a new or empty folder.")
+        raise FolderError(f"{folder} contains other files, such as {unexpected[0]!r}; use a new or empty folder.")
     header: dict[str, Any] = {
         "format": FORMAT, "n_examples": 0, "n_features": 0, "n_hashed": None if n_hashed is None else int(n_hashed),
         "labels": [], "names": None, "kind": None, "files": {},
@@ -212,7 +213,7 @@ def write(folder: Any, items: Iterable[Any], n_hashed: int | None = None) -> Exa
     with _lock(folder, "ab"):
         if _header_bytes(folder) is not None:
             raise FolderError(
-                f"{folder} already contains examples; add to them with Examples.append, or give another folder."
+                f"{folder} already contains examples; add to them with Examples.append, or use another folder."
             )
         return _add_all(folder, header, items)
 
@@ -271,7 +272,8 @@ def chunks(items: Iterable[Any]) -> Iterator[Examples]:
         for number, examples in enumerate(iterator, start=1):
             if not isinstance(examples, Examples):
                 raise ValueError(
-                    f"item {number} is a {type(examples).__name__}, but the previous ones are Examples; give Examples."
+                    f"item {number} is a {type(examples).__name__}, but the previous items are Examples; expected "
+                    f"Examples."
                 )
             yield examples
         return
@@ -279,7 +281,7 @@ def chunks(items: Iterable[Any]) -> Iterator[Examples]:
     while pairs:
         for k, item in enumerate(pairs):
             if not (isinstance(item, tuple) and len(item) == 2):
-                raise ValueError(f"item {start + k} is a {type(item).__name__}; give pairs (x, y) or Examples.")
+                raise ValueError(f"item {start + k} is a {type(item).__name__}; expected pairs (x, y) or Examples.")
         try:
             yield Examples.build([x for x, _ in pairs], [y for _, y in pairs])
         except ValueError as error:
@@ -322,7 +324,7 @@ def _to_plain(label: Any) -> Any:
     if isinstance(label, np.generic):
         return _to_plain(label.item())
     raise FolderError(
-        f"The label {label!r} has type {type(label).__name__}, which a folder cannot store; give strings, numbers, "
+        f"The label {label!r} has type {type(label).__name__}, which a folder cannot store; use strings, numbers, "
         "tuples or sets of these, or UNKNOWN."
     )
 
@@ -347,7 +349,7 @@ def _header_bytes(folder: Path) -> bytes | None:
 
 
 def read_header(folder: Path) -> dict[str, Any]:
-    """Read the header; check its checksum and the sizes of the files."""
+    """Return the header after checking its checksum and the file sizes."""
     path, content = folder / HEADER, _header_bytes(folder)
     if content is None:
         raise FolderError(f"{folder} is not a folder of examples, or is incomplete: it has no {HEADER}.")
@@ -403,7 +405,7 @@ def _map(path: Path, n_bytes: int, shape: list[int]) -> Array:
         return np.zeros((0, *shape), dtype=TYPES[path.name])
     n_rows = n_bytes // (dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
     mapped = np.memmap(path, dtype=dtype, mode="r", shape=(n_rows, *shape))
-    return np.asarray(mapped, dtype=TYPES[path.name])  # not a copy on little-endian machines
+    return np.asarray(mapped, dtype=TYPES[path.name])  # copies only on big-endian machines
 
 
 def _checksum(path: Path, n_bytes: int) -> int:

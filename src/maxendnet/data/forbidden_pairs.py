@@ -36,7 +36,7 @@ def pair_codes(pairs: Any, classes: Array) -> Pairs:
     codes = set()
     for k, pair in enumerate(pairs):
         if isinstance(pair, (str, bytes)) or not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(f"forbidden[{k}] is {pair!r}; give a pair (label of the parent, label of the child).")
+            raise ValueError(f"forbidden[{k}] is {pair!r}; expected a pair (label of the parent, label of the child).")
         for label in pair:
             if not is_known(label, index):
                 raise ValueError(
@@ -54,7 +54,7 @@ def check_directions(batch: Batch, examples: Examples) -> None:
         i, _ = locate(examples.offsets, int(wrong[0]))
         raise ValueError(
             f"The edges of X[{i}] do not define parents: a node has two incoming edges. With siblings or forbidden "
-            "pairs give edges (parent, child), at most one for each child."
+            "pairs, edges must be (parent, child), at most one for each child."
         )
 
 
@@ -68,16 +68,13 @@ def check_pairs(batch: Batch, examples: Examples, classes: Array, forbidden: npt
         names = classes.tolist()
         raise ValueError(
             f"{place('y', examples.offsets, t, examples.flat)} has the label {names[batch.y[t]]!r} and its parent "
-            f"{place('y', examples.offsets, p, examples.flat)} has {names[batch.y[p]]!r}, a pair that forbidden= "
-            "lists; correct the labels, or remove the pair."
+            f"{place('y', examples.offsets, p, examples.flat)} has {names[batch.y[p]]!r}, a pair that is listed in "
+            "forbidden=; correct the labels, or remove the pair."
         )
 
 
 def check_possible(nodes: npt.NDArray[np.int64], examples: Examples) -> None:
-    """Raise ``ValueError`` for the first node in ``nodes`` (-1: none).
-
-    These nodes have no possible label.
-    """
+    """Raise ``ValueError`` if ``nodes`` lists a node without a possible label. Entries of -1 are ignored."""
     wrong = nodes[nodes >= 0]
     if len(wrong):
         raise ValueError(

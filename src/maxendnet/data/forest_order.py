@@ -35,7 +35,7 @@ def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> N
     >>> check_edges(np.array([[0, 1], [1, 0]]), np.array([0, 2]), np.array([0, 2]))
     Traceback (most recent call last):
     ...
-    ValueError: The edges of X[0] hold the pair (0, 1) twice; give each edge once, in one direction.
+    ValueError: The edges of X[0] contain the pair (0, 1) twice; list each edge once, in one direction.
     """
     if len(edges) == 0:
         return
@@ -47,7 +47,7 @@ def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> N
         i, j = locate(edge_offsets, k)
         raise ValueError(
             f"Edge {j} of X[{i}] is {_pair(edges[k])}, but X[{i}] has {n_nodes[k]} nodes, numbered from 0; "
-            f"give node numbers within the example."
+            f"edges use node numbers within the example."
         )
     wrong = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(wrong):
@@ -63,7 +63,7 @@ def check_edges(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> N
         i, a = locate(offsets, int(doubled[0] // offsets[-1]))
         b = int(doubled[0] % offsets[-1] - offsets[i])
         raise ValueError(
-            f"The edges of X[{i}] hold the pair {_pair((a, b))} twice; give each edge once, in one direction."
+            f"The edges of X[{i}] contain the pair {_pair((a, b))} twice; list each edge once, in one direction."
         )
 
 
@@ -71,8 +71,8 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     """Choose the root of each tree, and an order with parents before children.
 
     If no node of a tree has two incoming edges, the root is the node without incoming edges. Otherwise the root is the
-    node with the smallest index, and edges towards it are flipped. The order of an example is that of its nodes if all
-    parents precede their children.
+    node with the smallest index, and edges towards it are flipped. If all parents of an example already
+    precede their children, its nodes keep their order.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     Raises
     ------
     ValueError
-        For edges out of range, loops, edges given twice, and cycles.
+        For edges out of range, loops, duplicate edges and cycles.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     second = edges[:, 1] + offsets[example_of_edge]
     roots = _roots(first, second, offsets, example_of_edge)
 
-    # one search visits all trees: an extra node, with index n_nodes, joins the roots
+    # an extra node with index n_nodes joins all roots, so that one search visits all trees
     rows = np.concatenate([first, second, np.full(len(roots), n_nodes)])
     columns = np.concatenate([second, first, roots])
     links = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_nodes + 1, n_nodes + 1))
@@ -122,7 +122,7 @@ def forest_order(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
     example = owners(offsets)
     visit = visit[1:]
     order = visit[np.argsort(example[visit], kind="stable")].astype(np.int32)
-    # the order of the nodes where possible: neighbours in memory stay neighbours
+    # keep the given order of the nodes where possible, so that neighbours stay neighbours in memory
     nodes = np.arange(n_nodes, dtype=np.int32)
     scrambled = np.zeros(len(offsets) - 1, dtype=bool)
     scrambled[example[parent > nodes]] = True
@@ -163,10 +163,10 @@ def chain_edge_offsets(offsets: IntArray) -> npt.NDArray[np.int64]:
 class _Components(NamedTuple):
     """Connected components of the graphs of all examples."""
 
-    component: IntArray  # (n_nodes,) of each node
-    lowest: IntArray  # (n_components,) the node with the smallest index
+    component: IntArray  # (n_nodes,) component of each node
+    lowest: IntArray  # (n_components,) smallest node index
     n_components: IntArray  # (n_examples,)
-    n_cycles: IntArray  # (n_examples,) edges in addition to those of a spanning forest
+    n_cycles: IntArray  # (n_examples,) number of edges beyond those of a spanning forest
 
 
 def _components(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> _Components:
@@ -174,7 +174,7 @@ def _components(first: IntArray, second: IntArray, offsets: IntArray, example_of
     links = sparse.csr_array((np.ones(len(first), dtype=np.int8), (first, second)), shape=(n_nodes, n_nodes))
     n_all, component = csgraph.connected_components(links, directed=False)
     lowest = np.empty(n_all, dtype=np.int64)
-    lowest[component[::-1]] = np.arange(n_nodes)[::-1]  # of several values for one index, numpy keeps the last
+    lowest[component[::-1]] = np.arange(n_nodes)[::-1]  # numpy keeps the last of several values assigned to one index
     n_components = np.bincount(owners(offsets)[lowest], minlength=len(offsets) - 1)
     n_edges = np.bincount(example_of_edge, minlength=len(offsets) - 1)
     # a forest has n_nodes - n_trees edges; each additional edge closes a cycle
@@ -194,7 +194,7 @@ def count_cycles(edges: IntArray, edge_offsets: IntArray, offsets: IntArray) -> 
 
 
 def _roots(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge: IntArray) -> IntArray:
-    """Return the root of each tree; raise ``ValueError`` for a cycle."""
+    """Return the root of each tree, or raise ``ValueError`` if there is a cycle."""
     n_nodes = int(offsets[-1])
     tree, lowest, n_trees, n_cycles = _components(first, second, offsets, example_of_edge)
     cyclic = np.flatnonzero(n_cycles > 0)
@@ -203,7 +203,7 @@ def _roots(first: IntArray, second: IntArray, offsets: IntArray, example_of_edge
         raise ValueError(
             f"The edges of X[{i}] close a cycle: {np.count_nonzero(example_of_edge == i)} edges on "
             f"{offsets[i + 1] - offsets[i]} nodes in {n_trees[i]} connected component(s). Use "
-            "structure=Graph(), or give a forest: remove an edge of each cycle."
+            "structure=Graph(), or make it a forest: remove an edge of each cycle."
         )
     incoming = np.bincount(second, minlength=n_nodes)
     two_incoming = np.zeros(len(lowest), dtype=bool)

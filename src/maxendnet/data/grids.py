@@ -36,7 +36,7 @@ def grid_edges(shape: Any, neighbours: int = 4) -> tuple[NDArray[np.int32], NDAr
     >>> edges.tolist(), edge_types.tolist()
     ([[0, 1], [2, 3], [0, 2], [1, 3]], [0, 0, 1, 1])
 
-    They are arguments of `Examples.build`:
+    Pass both to `Examples.build`:
 
     >>> from maxendnet import M3N, Examples, Graph
     >>> image, labels = [[0.0], [1.0], [1.0], [1.0]], ["sky", "tree", "tree", "tree"]

@@ -14,7 +14,7 @@ from maxendnet.data.ragged import Array, IntArray, place, plain_array
 from maxendnet.data.truth import possible_labels
 from maxendnet.data.unknown import UNKNOWN
 
-# Kinds of arrays that are used directly; others, such as dates, become Python objects.
+# dtype kinds of arrays that are used directly. Other arrays, such as dates, become Python objects.
 PLAIN_KINDS = frozenset("biufUS")
 
 
@@ -47,7 +47,7 @@ def distinct_labels(y: Array | Iterable[Hashable]) -> Array:
         labels.sort()
     except TypeError:
         labels.sort(key=lambda label: (type(label).__name__, repr(label)))
-    # predictions get a string dtype, unless a label ends with NUL, which numpy drops
+    # string labels get a numpy dtype, unless a label ends with NUL, which numpy would drop
     if labels and set(map(type, labels)) == {str} and not any(label.endswith("\0") for label in labels):
         return np.array(labels, dtype=np.str_)
     return label_array(labels)
@@ -66,9 +66,9 @@ def label_array(labels: Sequence[Any]) -> Array:
     kinds = set(map(type, labels))
     kind = kinds.pop() if len(kinds) == 1 else object
     number = issubclass(kind, (np.number, np.bool_)) and not issubclass(kind, np.timedelta64)
-    if kind in (bool, int, float) or number:  # not an IntEnum
+    if kind in (bool, int, float) or number:  # this excludes IntEnum
         array = np.array(labels)
-        # integers above 64 bits would become floats
+        # numpy would convert integers above 64 bits to floats
         if array.dtype.kind in "biu" or issubclass(kind, (float, np.floating)):
             return array
     return np.fromiter(labels, dtype=object, count=len(labels))
@@ -77,7 +77,7 @@ def label_array(labels: Sequence[Any]) -> Array:
 def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: bool = False) -> Array:
     """Read the labels of all nodes.
 
-    They are one sequence per example, or one sequence if each example is one node.
+    ``y`` contains one sequence per example, or is one sequence if each example is one node.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: b
     Returns
     -------
     ndarray of shape (n_nodes,)
-        With the dtype of given arrays, or a numpy dtype for lists of numbers of one type; otherwise of objects. Sets
-        become frozensets. If an example is `UNKNOWN`, so are all its nodes.
+        Arrays keep their dtype, lists of numbers of one type get a numpy dtype, and other labels are objects. Sets
+        become frozensets. If the entry of an example is `UNKNOWN`, all its nodes are.
 
     Examples
     --------
@@ -101,14 +101,15 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: b
     ['N', 'V', 'N']
     """
     if isinstance(y, (str, bytes)):
-        raise ValueError(f"{name} is the string {y!r}; give a list of labels per example.")
+        raise ValueError(f"{name} is the string {y!r}; expected a list of labels per example.")
     labels = _read_flat(y, len(offsets) - 1, name) if flat or whole else _read_nested(y, offsets, name)
     if whole and not flat:
         sequences = [i for i, label in enumerate(labels.tolist()) if isinstance(label, (list, np.ndarray))]
         if sequences:
             i = sequences[0]
             raise ValueError(
-                f"{name}[{i}] is {labels[i]!r}; with Chain(whole=True) {name} is a list with one label per example."
+                f"{name}[{i}] is {labels[i]!r}; with Chain(whole=True), {name} must be a list with one label per "
+                f"example."
             )
         _check_labels(labels, np.arange(len(offsets)), True, name)
         return np.repeat(labels, np.diff(offsets))
@@ -120,7 +121,7 @@ def _as_list(y: Any, name: str) -> list[Any]:
     try:
         return list(y)
     except TypeError:
-        raise ValueError(f"{name} is a {type(y).__name__}; give a list of labels per example.") from None
+        raise ValueError(f"{name} is a {type(y).__name__}; expected a list of labels per example.") from None
 
 
 def _read_flat(y: Any, n_examples: int, name: str) -> Array:
@@ -139,7 +140,7 @@ def _read_flat(y: Any, n_examples: int, name: str) -> Array:
     else:
         labels = label_array(_with_frozen_sets(_as_list(y, name)))
     if len(labels) != n_examples:
-        raise ValueError(f"X has {n_examples} rows but {name} has {len(labels)} labels; give one label per row.")
+        raise ValueError(f"X has {n_examples} rows but {name} has {len(labels)} labels; expected one label per row.")
     return labels
 
 
@@ -148,10 +149,11 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
     n_examples = len(offsets) - 1
     if len(rows) != n_examples:
         raise ValueError(
-            f"X has {n_examples} examples but {name} has {len(rows)}; give a list of labels per example, in the same "
+            f"X has {n_examples} examples but {name} has {len(rows)}; expected a list of labels per example, in the "
+            f"same "
             "order."
             + (
-                f" If {name} has the labels of one example, give [{name}]."
+                f" If {name} contains the labels of one example, pass [{name}]."
                 if n_examples == 1 and len(rows) == offsets[-1]
                 else ""
             )
@@ -161,23 +163,24 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
             rows[i] = [UNKNOWN] * int(offsets[i + 1] - offsets[i])
         elif isinstance(row, (set, frozenset)):
             raise ValueError(
-                f"{name}[{i}] is the set {row!r}, which has no order; give a list with a label, a set of labels or "
+                f"{name}[{i}] is the set {row!r}, which has no order; expected a list with a label, a set of labels or "
                 "UNKNOWN for each node."
             )
         elif isinstance(row, (str, bytes)):
             raise ValueError(
-                f"{name}[{i}] is the string {row!r}; give a list of labels per example, one for each node."
+                f"{name}[{i}] is the string {row!r}; expected a list of labels per example, one for each node."
             )
         elif hasattr(row, "__array__"):
             rows[i] = row = plain_array(row, f"{name}[{i}]")
             if row.ndim != 1:
                 raise ValueError(
-                    f"{name}[{i}] has shape {row.shape}; give a list of labels per example: 1-D, one label per node."
+                    f"{name}[{i}] has shape {row.shape}; expected a list of labels per example: 1-D, one label per "
+                    f"node."
                 )
         elif not isinstance(row, (list, tuple)):
             if not isinstance(row, Iterable):
                 raise ValueError(
-                    f"{name}[{i}] is {row!r}, a single label; give a list of labels per example, one for each node."
+                    f"{name}[{i}] is {row!r}, a single label; expected a list of labels per example, one for each node."
                 )
             rows[i] = list(row)
     lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
@@ -186,7 +189,7 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
         i = int(wrong[0])
         raise ValueError(
             f"{name}[{i}] has {lengths[i]} labels but X[{i}] has {offsets[i + 1] - offsets[i]} nodes; "
-            f"give one label per node."
+            f"expected one label per node."
         )
     kinds = {row.dtype.kind if isinstance(row, np.ndarray) else "O" for row in rows if len(row)}
     if len(kinds) == 1 and kinds <= PLAIN_KINDS:
@@ -204,23 +207,23 @@ def _with_frozen_sets(labels: list[Any]) -> list[Any]:
 
 
 def _objects(row: Array, name: str) -> list[Any]:
-    """Return labels as Python objects; refuse dates without a Python type."""
+    """Return labels as Python objects. Raise ``ValueError`` for dates that Python cannot represent."""
     if row.dtype.kind in "mM":
         missing = np.flatnonzero(np.isnat(row))
         if len(missing):
             raise ValueError(
-                f"Input {name.partition('[')[0]} contains NaT: {name}[{missing[0]}]; drop the node or give it a label."
+                f"Input {name.partition('[')[0]} contains NaT: {name}[{missing[0]}]; drop the node or label it."
             )
         if any(isinstance(label, int) for label in row[:1].tolist()):
             raise ValueError(
-                f"{name} has dtype {row.dtype}, for which Python has no type; give strings, or use "
+                f"{name} has dtype {row.dtype}, for which Python has no type; use strings or "
                 "y.astype('datetime64[us]')."
             )
     return row.tolist()
 
 
 def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> None:
-    """Raise ``ValueError`` for labels that are not hashable, NaN or fractions."""
+    """Raise ``ValueError`` for labels that are unhashable, NaN or fractional."""
     kind = labels.dtype.kind
     if kind == "f":
         bad = np.flatnonzero(~np.isfinite(labels))
@@ -228,13 +231,13 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> No
             value = "NaN" if np.isnan(labels[bad[0]]) else "infinity"
             raise ValueError(
                 f"Input {name} contains {value}: the label of {place(name, offsets, int(bad[0]), flat)}; "
-                f"drop the node or give it a label."
+                f"drop the node or label it."
             )
         bad = np.flatnonzero(labels != np.floor(labels))
         if len(bad):
             raise ValueError(
                 f"Unknown label type: continuous. {place(name, offsets, int(bad[0]), flat)} has the label "
-                f"{labels[bad[0]]}; labels are classes, so give strings or whole numbers."
+                f"{labels[bad[0]]}; labels are classes, so use strings or whole numbers."
             )
     if kind != "O":
         return
@@ -247,8 +250,8 @@ def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> No
             except TypeError:
                 raise ValueError(
                     f"{place(name, offsets, k, flat)} has the label {label!r} of type {type(label).__name__}, which is "
-                    f"not hashable; give a string, a number or a tuple"
-                    + (". For sequences give X as a list of examples, not as one table." if flat else ".")
+                    f"not hashable; expected a string, a number or a tuple"
+                    + (". For sequences pass X as a list of examples, not as one table." if flat else ".")
                 ) from None
         raise
     for label in distinct:
@@ -263,18 +266,18 @@ def _problem(label: Any) -> str:
     """Return the error message for an invalid label, or an empty string."""
     if isinstance(label, frozenset):
         if not label:
-            return "{where} has an empty set of labels; give the possible labels, or UNKNOWN."
+            return "{where} has an empty set of labels; pass the possible labels, or UNKNOWN."
         if any(isinstance(member, (frozenset, type(UNKNOWN))) for member in label):
-            return "{where} has a set within a set; give a set of labels, or UNKNOWN."
+            return "{where} has a set within a set; expected a set of labels, or UNKNOWN."
         return next(filter(None, map(_problem, label)), "")
     if label is None:
         return (
-            "{where} has the label None, which is not a label; give maxendnet.UNKNOWN if the label is unknown, "
+            "{where} has the label None, which is not a label; use maxendnet.UNKNOWN if the label is unknown, "
             "otherwise a string."
         )
     if _is_missing(label):
         return (
-            "Input {name} contains NaN: the label of {where}; drop the node, give it a label, or give "
+            "Input {name} contains NaN: the label of {where}; drop the node, label it, or use "
             "maxendnet.UNKNOWN if the label is unknown."
         )
     return ""
@@ -284,5 +287,5 @@ def _is_missing(label: Any) -> bool:
     """Whether a label is NaN, NaT, pandas' NA, or the constant of masked arrays."""
     try:
         return bool(label != label)
-    except (TypeError, ValueError):  # NA cannot be compared
+    except (TypeError, ValueError):  # pandas' NA has no truth value
         return True

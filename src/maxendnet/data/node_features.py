@@ -71,7 +71,7 @@ def read_node_features(
         if named:
             if feature_names is None and n_features is not None:
                 raise ValueError(
-                    f"X has named features, but {estimator} was fitted on arrays without names; give arrays with "
+                    f"X has named features, but {estimator} was fitted on arrays without names; pass arrays with "
                     f"{n_features} columns."
                 )
             data, names = encode_feature_dicts(items, feature_names)
@@ -101,7 +101,7 @@ def _column_names(
     texts = [isinstance(column, str) for column in columns]
     if not any(texts):
         return None
-    if not all(texts):  # messages as in scikit-learn, here and below
+    if not all(texts):  # this message and the following ones are those of scikit-learn
         kinds = sorted({type(column).__qualname__ for column in columns})
         raise TypeError(
             f"Feature names are only supported if all input features have string names, but {name} has {kinds} as "
@@ -110,7 +110,7 @@ def _column_names(
     names = tuple(map(str, columns))
     if len(set(names)) != len(names):
         twice = next(column for k, column in enumerate(names) if column in names[:k])
-        raise ValueError(f"{name} has the column {twice!r} twice; give each feature a distinct name.")
+        raise ValueError(f"{name} has the column {twice!r} twice; feature names must be distinct.")
     if expected is not None and names != tuple(expected):
         raise ValueError(_names_message(name, names, tuple(expected), estimator))
     return names
@@ -126,7 +126,7 @@ def _names_message(name: str, names: tuple[str, ...], expected: tuple[str, ...],
             message += "- ...\n" * (len(listed) > 5)
     if not unseen and not missing:
         message += "Feature names must be in the same order as they were in fit.\n"
-    return message + f"Give {name} the columns that {estimator} was fitted with: X[list(model.feature_names_)]."
+    return message + f"Pass {name} with the columns that {estimator} was fitted on: X[list(model.feature_names_)]."
 
 
 def _common_column_names(items: list[Any], expected: Sequence[str] | None, estimator: str) -> tuple[str, ...] | None:
@@ -136,8 +136,8 @@ def _common_column_names(items: list[Any], expected: Sequence[str] | None, estim
         names = _column_names(item, f"X[{i}]", expected, estimator)
         if names is not None and common is not None and names != common:
             raise ValueError(
-                f"X[{i}] has the columns {list(names)[:5]}, but earlier examples have {list(common)[:5]}; give all "
-                f"examples the same columns in the same order."
+                f"X[{i}] has the columns {list(names)[:5]}, but earlier examples have {list(common)[:5]}; all "
+                f"examples must have the same columns in the same order."
             )
         common = common if names is None else names
     return common
@@ -146,16 +146,16 @@ def _common_column_names(items: list[Any], expected: Sequence[str] | None, estim
 def _open(X: Any) -> tuple[Any, list[Any]]:
     """Return X as a table or as a list of examples.
 
-    A table is a 2-D array or sparse matrix. The other value is None or an empty list.
+    A table is a 2-D array or sparse matrix. Of the two returned values, the unused one is None or an empty list.
     """
-    if is_sparse(X):  # before the test for dicts: a matrix in DOK format is a dict
+    if is_sparse(X):  # tested before dicts, because a matrix in DOK format is a dict
         if X.ndim != 2:
             raise ValueError(_reshape_message(X.shape))
         check_sparse(X, "X")
         return X, []
     if isinstance(X, (str, bytes, Mapping)):
         raise ValueError(
-            f"X is a {type(X).__name__}; give a list of examples, each an array of shape (n_nodes, n_features) or "
+            f"X is a {type(X).__name__}; expected a list of examples, each an array of shape (n_nodes, n_features) or "
             f"a list with a feature dict for each node."
         )
     if hasattr(X, "__array__"):
@@ -163,10 +163,10 @@ def _open(X: Any) -> tuple[Any, list[Any]]:
         if X.dtype.kind != "O" or X.ndim != 1:
             return _open_array(X)
     elif not isinstance(X, Iterable):
-        raise ValueError(f"X is a {type(X).__name__}; give a list of examples or an array.")
+        raise ValueError(f"X is a {type(X).__name__}; expected a list of examples or an array.")
     items = list(X)
     if not items:
-        raise ValueError("Found X with 0 sample(s) while a minimum of 1 is required; give at least one example.")
+        raise ValueError("Found X with 0 sample(s) while a minimum of 1 is required; pass at least one example.")
     if _is_number(items[0]):
         raise ValueError(_reshape_message((len(items),)))
     if _is_row(items[0]):
@@ -175,7 +175,7 @@ def _open(X: Any) -> tuple[Any, list[Any]]:
         if odd is not None:
             raise ValueError(
                 f"X[0] is a row of {lengths[0]} numbers, so X is read as a table, but X[{odd}] has length "
-                f"{lengths[odd]}; give rows of one length, or an array of shape (n_nodes, n_features) per example."
+                f"{lengths[odd]}; expected rows of one length, or an array of shape (n_nodes, n_features) per example."
             )
         return _open_array(_array_of(items, "X"))
     return None, items
@@ -196,7 +196,7 @@ def _open_array(X: Array) -> tuple[Any, list[Any]]:
 
 
 def _check_table(table: Any) -> None:
-    # messages as in scikit-learn, whose estimator checks match them
+    # these messages follow scikit-learn, because its estimator checks match them
     if table.shape[0] == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape={table.shape}) while a minimum of 1 is required.")
     if table.shape[1] == 0:
@@ -222,15 +222,15 @@ def _is_row(item: Any) -> bool:
 
 
 def _split_edges(items: list[Any]) -> tuple[list[Any], list[Any] | None]:
-    """Split pairs (node_features, edges); either all examples have edges or none."""
+    """Split pairs (node_features, edges). Raise ``ValueError`` if only some examples have edges."""
     pairs = [isinstance(item, tuple) and len(item) == 2 for item in items]
     if not any(pairs):
         return items, None
     if not all(pairs):
         with_edges, without = pairs.index(True), pairs.index(False)
         raise ValueError(
-            f"X[{with_edges}] is a pair (node_features, edges) but X[{without}] has no edges; give edges for every "
-            f"example, an empty list if there are none (and give an example of two nodes as a list, not a tuple)."
+            f"X[{with_edges}] is a pair (node_features, edges) but X[{without}] has no edges; pass edges for every "
+            f"example, an empty list if there are none (and pass an example of two nodes as a list, not a tuple)."
         )
     return [item[0] for item in items], [item[1] for item in items]
 
@@ -243,7 +243,7 @@ def _read_items(items: list[Any]) -> tuple[list[Any], bool]:
     if named and "numbers" in kinds:
         raise ValueError(
             f"X[{kinds.index('named')}] has named features but X[{kinds.index('numbers')}] is an array; "
-            f"give all examples in the same form."
+            f"all examples must have the same form."
         )
     return [item for item, _ in read], named
 
@@ -265,7 +265,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
     if isinstance(item, (str, bytes, Mapping)) or not isinstance(item, Iterable):
         raise ValueError(
             f"X[{i}] is a {type(item).__name__}; an example is an array of shape (n_nodes, n_features), "
-            f"or a list with a feature dict or a list of feature names for each node. If X is one example, give [X]."
+            f"or a list with a feature dict or a list of feature names for each node. If X is one example, pass [X]."
             + (TAGGER if isinstance(item, str) else "")
         )
     nodes = list(item)
@@ -280,7 +280,7 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
         what = f"the string {node!r}" if isinstance(node, str) else f"a {type(node).__name__}"
         raise ValueError(
             f"X[{i}] has {what} as a node; a node is a row of numbers, a dict of features or a list of feature names "
-            f"(give a single name in a list, and sparse rows as one sparse matrix). If X is one example, give [X]."
+            f"(pass a single name in a list, and sparse rows as one sparse matrix). If X is one example, pass [X]."
             + (TAGGER if isinstance(node, str) else "")
         )
     if isinstance(next(iter(node)), str):
@@ -312,7 +312,7 @@ def _array_of(rows: list[Any], name: str) -> Array:
     except ValueError:
         if any(isinstance(row, (str, Mapping)) for row in rows):
             raise ValueError(
-                f"{name} mixes rows of numbers with named features; give all nodes in the same form."
+                f"{name} mixes rows of numbers with named features; all nodes must have the same form."
             ) from None
         nested = next(
             (t for t, row in enumerate(rows) if isinstance(row, (list, tuple)) and any(map(_is_nested, row))), None
@@ -325,7 +325,7 @@ def _array_of(rows: list[Any], name: str) -> Array:
         odd = next((t for t, length in enumerate(lengths) if length != lengths[0]), 0)
         raise ValueError(
             f"{name} is not rectangular: row {odd} has {lengths[odd]} numbers but row 0 has {lengths[0]}; "
-            f"give every node the same features."
+            f"every node must have the same features."
         ) from None
 
 
@@ -334,20 +334,20 @@ def _is_nested(cell: Any) -> bool:
 
 
 def _as_numbers(array: Array, name: str) -> Array:
-    """Return the array if it holds real numbers; convert objects."""
+    """Return the array if it contains real numbers. Objects are converted to numbers."""
     kind = array.dtype.kind
     if kind in "biuf":
         return array
     if kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}; give real numbers.")
+        raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}; pass real numbers.")
     if kind == "O":
         kinds = set(map(type, array.ravel().tolist()))
         if any(issubclass(kind, (str, bytes)) for kind in kinds):
-            raise ValueError(f"{name} holds strings where numbers are expected; give feature dicts or encode them.")
+            raise ValueError(f"{name} holds strings where numbers are expected; pass feature dicts or encode them.")
         if any(issubclass(kind, (complex, np.complexfloating)) for kind in kinds):
-            raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real numbers.")
+            raise ValueError(f"Complex data not supported: {name} holds complex numbers; pass real numbers.")
         if any(issubclass(kind, (np.datetime64, np.timedelta64)) for kind in kinds):
-            raise ValueError(f"{name} holds dates or times where numbers are expected; give numbers, such as days.")
+            raise ValueError(f"{name} holds dates or times where numbers are expected; pass numbers, such as days.")
         if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
             raise ValueError(f"{name} holds masked values; fill them in or remove them.")
         try:
@@ -356,12 +356,12 @@ def _as_numbers(array: Array, name: str) -> Array:
             raise ValueError(f"{name} holds arrays where numbers are expected: {error}.") from None
         except TypeError as error:
             raise TypeError(
-                f"{name} is an array of objects that are not all numbers: {error}. Give feature dicts as lists."
+                f"{name} is an array of objects that are not all numbers: {error}. Pass feature dicts as lists."
             ) from None
         except OverflowError:
             raise ValueError(f"{name} contains a value too large for float64; scale the feature.") from None
     what = "strings" if kind in "US" else f"values of dtype {array.dtype}"
-    raise ValueError(f"{name} holds {what} where numbers are expected; give feature dicts or encode them.")
+    raise ValueError(f"{name} holds {what} where numbers are expected; pass feature dicts or encode them.")
 
 
 def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
@@ -375,9 +375,9 @@ def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
         first, n_features = widths[0]
         for i, width in widths:
             if width != n_features:
-                pair = " If X is one pair (node_features, edges), give [X]." if len(items) == width == 2 else ""
+                pair = " If X is one pair (node_features, edges), pass [X]." if len(items) == width == 2 else ""
                 raise ValueError(
-                    f"X[{i}] has {width} features but X[{first}] has {n_features}; give every node the same "
+                    f"X[{i}] has {width} features but X[{first}] has {n_features}; every node must have the same "
                     f"features.{pair}"
                 )
     if n_features > LARGEST_INDEX or sum(item.shape[0] for _, item in arrays) > LARGEST_INDEX:
@@ -401,7 +401,7 @@ def _stack_numbers(items: list[Any], n_features: int = 0) -> sparse.csr_array:
 
 
 def _pieces(items: Iterable[Any]) -> Iterator[tuple[FloatArray, IntArray, IntArray]]:
-    """Yield values, columns and entries per row of blocks of rows."""
+    """Yield the values, columns and row lengths of blocks of rows."""
     block: list[Array] = []
     size = 0
     for item in items:
@@ -433,7 +433,7 @@ def _nonzeros(block: list[Array]) -> tuple[FloatArray, IntArray, IntArray]:
 
 def _sparse_piece(item: Any) -> tuple[FloatArray, IntArray, IntArray]:
     if item.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: X has a sparse matrix of dtype {item.dtype}; give real numbers.")
+        raise ValueError(f"Complex data not supported: X has a sparse matrix of dtype {item.dtype}; pass real numbers.")
     matrix = item.tocsr()
     n_entries = int(matrix.indptr[-1])
     return (
@@ -446,7 +446,7 @@ def _sparse_piece(item: Any) -> tuple[FloatArray, IntArray, IntArray]:
 def _check_values(X: sparse.csr_array, offsets: IntArray, names: tuple[str, ...] | None, flat: bool) -> None:
     """Raise ``ValueError`` for NaN, infinity and values above the limit."""
     if X.nnz == 0 or (X.data.min() >= -LARGEST_VALUE and X.data.max() <= LARGEST_VALUE):
-        return  # comparisons with NaN are false
+        return  # with NaN the comparison is false
     k = int(np.flatnonzero(~(np.abs(X.data) <= LARGEST_VALUE))[0])
     value = X.data[k]
     node = int(np.searchsorted(X.indptr, k, side="right")) - 1

@@ -103,7 +103,7 @@ def is_mapped(array: Array) -> bool:
 def place(name: str, offsets: IntArray, position: int, flat: bool = False) -> str:
     """Return the name of a node for messages, such as ``X[2] node 5``.
 
-    It is ``X[7]`` if each example is one node.
+    If each example is one node, the name is ``X[7]``.
     """
     row, t = locate(offsets, position)
     return f"{name}[{row}]" if flat else f"{name}[{row}] node {t}"

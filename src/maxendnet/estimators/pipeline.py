@@ -36,7 +36,7 @@ CLASSES = {kind.__name__: kind for kind in ATTRIBUTES}
 
 
 def describe_steps(pipeline: Pipeline, plain: ToPlain) -> list[Any]:
-    """Return the steps of a fitted pipeline as JSON; of the last one the name."""
+    """Return the steps of a fitted pipeline as JSON. The last step, the estimator, is described only by its name."""
     *before, (name, _) = pipeline.steps
     return [*(_describe_step(key, step, plain) for key, step in before), {"name": name}]
 
@@ -44,7 +44,7 @@ def describe_steps(pipeline: Pipeline, plain: ToPlain) -> list[Any]:
 def _describe_step(name: str, step: Any, plain: ToPlain) -> dict[str, Any]:
     if type(step) is not OnNodes or type(step.transformer) not in ATTRIBUTES:
         raise ModelFileError(
-            f"step {name!r} of the pipeline is {step!r}, which a model file cannot hold; supported are OnNodes with "
+            f"step {name!r} of the pipeline is {step!r}, which a model file cannot store; supported are OnNodes with "
             f"{', '.join(sorted(CLASSES))}. Save only the last step, pipeline[-1].save(path), and fit the others "
             "again, or use pickle if all users of the file trust its source."
         )

@@ -29,7 +29,7 @@ from maxendnet.utils.warn import warn_caller
 class Predictor(BaseEstimator):
     """Base class of estimators with a fitted model.
 
-    It needs the settings ``structure``, ``n_jobs`` and ``backend``; `set_model` sets the fitted attributes.
+    Subclasses have the settings ``structure``, ``n_jobs`` and ``backend``. `set_model` sets the fitted attributes.
     """
 
     structure: Any
@@ -49,7 +49,7 @@ class Predictor(BaseEstimator):
 
     @property
     def feature_names_in_(self) -> NDArray:
-        """Feature names as in scikit-learn; missing if features have no names."""
+        """Feature names as in scikit-learn. The attribute does not exist if features have no names."""
         if getattr(self, "feature_names_", None) is None:
             raise AttributeError(f"{type(self).__name__} was fitted on features without names")
         return np.array(self.feature_names_, dtype=object)
@@ -72,7 +72,7 @@ class Predictor(BaseEstimator):
         return self.backend
 
     def _partitions(self, X: Any) -> Any:
-        """Return the partitions on the workers of the backend if X has any, else None."""
+        """Return the partitions of X on the workers of the backend, or None if X is not partitioned."""
         if self.backend is None or getattr(self.backend, "local", True):
             return None
         return partitions_of(X, self.backend)
@@ -109,7 +109,7 @@ class Predictor(BaseEstimator):
         X : list of examples, or Examples
         given : list of label sequences, optional
             Known labels: for each node a label, a set of labels, or `UNKNOWN`. Predictions are limited to labellings
-            that agree with them. All prediction methods have this argument.
+            that agree with them. All prediction methods accept this argument.
         by : {"mean", "sample", "vote"}, default="mean"
             Weights of the prediction: the posterior mean; a sample from the posterior for each example (the Gibbs
             predictor of PAC-Bayes bounds); or a majority vote at each node over ``n_draws`` samples.
@@ -118,8 +118,8 @@ class Predictor(BaseEstimator):
         random_state : int, Generator or None, default=None
             Seed of the samples.
         rules : a rule or a list of rules of `maxendnet.rules`, optional
-            For chains: predictions are limited to labellings that satisfy these rules too. All prediction methods have
-            this argument.
+            For chains: predictions are limited to labellings that also satisfy these rules. All prediction methods
+            accept this argument.
         return_proof : bool, default=False
             Whether to return ``(labels, proven)``, with a bool array that is True for examples whose labelling is
             proven to have the highest score. Only graphs with cycles may have unproven examples; small ones are
@@ -143,7 +143,7 @@ class Predictor(BaseEstimator):
         if partitions is not None:
             if not (given is None and rules is None and by == "mean" and not return_proof):
                 raise ValueError(
-                    "given, rules, by and return_proof are not supported for partitions; give the examples of one "
+                    "given, rules, by and return_proof are not supported for partitions; pass the examples of one "
                     "partition."
                 )
             check_is_fitted(self, "model_")
@@ -179,7 +179,7 @@ class Predictor(BaseEstimator):
 
         Yields
         ------
-        list of labels, or a label where X is a table
+        list of labels, or one label if X is a table
 
         Examples
         --------
@@ -275,7 +275,7 @@ class Predictor(BaseEstimator):
         """Return the k best labellings of a bound structure."""
         require_count("k", k)
         longest, n_labels = int(np.diff(bound.offsets).max(initial=0)), len(self.classes_)
-        k = min(int(k), n_labels ** min(longest, 64))  # the number of labellings
+        k = min(int(k), n_labels ** min(longest, 64))  # there are at most this many labellings
         check_room("k", k, examples.n_nodes + len(examples) + longest * n_labels)
         values, labels = offered(bound, "top")(w, k, backend=self._backend())
         by_rank = [np.split(row, examples.offsets[1:-1]) for row in labels]
@@ -328,12 +328,12 @@ class Predictor(BaseEstimator):
         check_is_fitted(self, "model_")
         truth = self.model_.read(X, y, sample_weight)
         if truth.y is None:
-            raise ValueError("score needs the true labels; give y.")
+            raise ValueError("score needs the true labels; pass y.")
         _, bound = self._prepare(truth)
         predicted = self.classes_[decode(bound, self.model_.weights, self._backend())]
         known = known_nodes(truth.y)
         self._warn_of_unseen_labels(truth.y[known])
-        if self.model_.whole:  # count one node of each example
+        if self.model_.whole:  # all nodes have the same label, so count one node per example
             known &= np.isin(np.arange(len(known)), truth.offsets[:-1])
         right = np.fromiter((p == t for p, t in zip(predicted[known], truth.y[known])), dtype=bool, count=known.sum())
         if truth.sample_weight is None:
@@ -367,7 +367,7 @@ def in_chunks(X: Any, n_at_once: int) -> Iterator[Any]:
 
 
 def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the best labelling of each example, and whether that is proven."""
+    """Return the best labelling of each example, and whether it is proven to have the highest score."""
     if not bound.capabilities.proofs:
         return decode(bound, w, backend), np.ones(len(bound.sample_weight), dtype=bool)
     proof = bound.search(w, bound.prove(w, backend=backend))
@@ -375,7 +375,7 @@ def best_and_proven(bound: Any, w: NDArray[np.float64], backend: Any) -> tuple[N
 
 
 def decode_samples(bound: Any, posterior: Any, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Return the best labellings, with weights drawn for each example."""
+    """Return the best labelling of each example under weights sampled for that example."""
     labels = [np.zeros(0, dtype=np.int32)]
     for i in range(len(bound.offsets) - 1):
         labels.append(decode(bound.take(i, i + 1), posterior.sample(1, rng)[0]))
@@ -399,10 +399,10 @@ def offered(bound: Any, method: str) -> Any:
 
 
 MAX_BYTES = 8 << 30
-"""Limit of the memory for one prediction."""
+"""Maximum memory in bytes for the results of one prediction."""
 
 
 def check_room(name: str, value: int, numbers_each: int) -> None:
     """Raise ``ValueError`` if the requested number of results needs too much memory."""
-    advice = f"give a smaller {name}, or fewer and shorter examples at a time"
+    advice = f"use a smaller {name}, or fewer and shorter examples at a time"
     check_memory(8 * value * numbers_each, f"{name}={value}", advice, MAX_BYTES)

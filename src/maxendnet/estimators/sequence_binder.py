@@ -18,9 +18,10 @@ NO_LABEL_FEATURES = np.zeros((0, 0, 0))
 
 
 class SequenceBinder(NamedTuple):
-    """Binder of sequences that have only features.
+    """Binds sequences that have only features (no types, weights or allowed labels) to a fitted model.
 
-    The result is that of `Structure.bind`, whose checks take several times as long as decoding a sentence.
+    The result is that of `Structure.bind`, but without its checks, which take several times as long as decoding a
+    sentence.
 
     Examples
     --------
@@ -41,8 +42,8 @@ class SequenceBinder(NamedTuple):
     def of(cls, model: Any, rules: Any = None) -> SequenceBinder | None:
         """Return the binder of a fitted model, or None if `Structure.bind` is needed.
 
-        Labellings are limited to those that satisfy ``rules``. A binder exists only if a label is possible at every
-        node, so that every sequence has a labelling.
+        Labellings are limited to those that satisfy ``rules``. A binder exists only if some label is allowed at every
+        node and may follow itself, so that every sequence has a labelling.
         """
         masks, layout = model.structure.pair_masks(model.classes, rules), model.layout
         if masks is None or not (masks.first & masks.last & masks.pairs.diagonal()).any():
@@ -54,7 +55,7 @@ class SequenceBinder(NamedTuple):
         return cls(layout, masks.forbidden_matrix, None if masks.first.all() and masks.last.all() else masks)
 
     def bind(self, data: FloatArray, indices: IntArray, indptr: IntArray, offsets: IntArray) -> BoundForest:
-        """Bind sequences.
+        """Return the structure bound to these sequences.
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ HINTS = {
 
 
 def with_hints(init: Callable[..., None]) -> Callable[..., None]:
-    """Wrap an ``__init__`` so that errors for unknown settings have hints."""
+    """Wrap an ``__init__`` so that errors for unknown settings include a hint."""
 
     @wraps(init)
     def __init__(self: Any, *args: Any, **settings: Any) -> None:
@@ -50,7 +50,7 @@ def with_hints(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def hint_for(estimator: Any, settings: Mapping[str, Any]) -> str:
-    """Return the error message for a setting with another name here, or ""."""
+    """Return the error message for a setting that has another name in maxendnet, or an empty string."""
     known = estimator._get_param_names()
     for (name, value), kind in product(settings.items(), estimator.__mro__):
         if name not in known and (kind.__name__, name) in HINTS:

@@ -15,16 +15,16 @@ COMMON = """\
     tol : float, default=1e-2
         Tolerance: the fit stops when `gap_` is at most this.
     max_passes : int, default=1000
-        Maximum number of passes over the data. A fit that stops there gives a ConvergenceWarning.
+        Maximum number of passes over the data. A fit that stops there issues a ConvergenceWarning.
     n_jobs : int or None, default=None
         Number of threads for passes over all examples; None is 1, -1 all processors. Results do not depend on it.
     warm_start : bool, default=False
-        Whether to start from the last fit of this estimator, if the examples, sample weights and costs are the same;
-        for `LBFGS` and `OWLQN`, if the problem has the same shape.
+        Whether to start from the last fit of this estimator. This requires the same examples, sample weights and
+        costs, or for `LBFGS` and `OWLQN` only a problem of the same shape.
     random_state : int, Generator or None, default=None
         Seed for the order in which examples are visited.
     verbose : int, default=0
-        1 shows a progress bar (in a log file: one line per minute), 2 prints a line for each evaluation.
+        1 shows a progress bar (in a log file: one line per minute), 2 or more prints a line for each evaluation.
     backend : Backend or None, default=None
         Where sums over examples are computed. None is ``Threads(n_jobs)``.
     callback : callable or None, default=None
@@ -36,15 +36,15 @@ COMMON = """\
     transitions_ : ndarray of shape (n_labels, n_labels), or (n_edge_types, n_labels, n_labels) for several types
         Rows: label of the left node, or of the parent.
     siblings_ : ndarray of shape (n_labels, n_labels, n_labels), or (n_edge_types, n_labels, n_labels, n_labels)
-        With ``Tree(siblings=True)``: labels of the parent, the left child and the right child, whose edge has the
-        type. Otherwise empty.
+        With ``Tree(siblings=True)``: weights by labels of the parent, the left child and the right child. The edge type
+        is that of the right child. Otherwise empty.
     intercept_, start_, end_ : ndarray of shape (n_labels,)
         Weights of the options ``bias`` and ``ends`` of the structure, otherwise zero.
     edge_coef_ : ndarray of shape (n_edge_features, n_labels, n_labels)
     label_coef_ : ndarray of shape (n_label_features,)
     classes_ : ndarray of shape (n_labels,)
     C_, lam_ : float
-        The constants of the fit, where the estimator has them; if ``C`` or ``lam`` is "scale", its number.
+        Values of the hyper-parameters ``C`` and ``lam`` in the fit: numbers even if the setting is "scale".
     model_ : FittedModel
         Weights, structure, labels and posterior in one object.
     posterior_ : Posterior, VariationalPosterior or PointEstimate
@@ -52,7 +52,7 @@ COMMON = """\
         Objective at the returned weights, a lower bound of its minimum, and their relative difference.
     converged_ : bool
     which_ : {"last", "average", "best"}
-        The returned iterate.
+        Which iterate was returned.
     round_gap_ : float
         For margin models with unknown labels, the gap of the last convex problem; `gap_` is nan. Otherwise equal to
         `gap_`.
@@ -67,16 +67,16 @@ COMMON = """\
     feature_names_ : tuple of str or None
         Names of feature dicts, or of the columns of DataFrames, which must be the same at prediction.
     feature_names_in_ : ndarray of str
-        Feature names as in scikit-learn; only if features have names.
+        Feature names as in scikit-learn. It exists only if features have names.
 """
 
 SIGNS = {"C": 1, "radius": 1, "v": 1, "variance": 1, "lam": -1}
-"""Hyper-parameters by the effect of a larger value: 1 regularises less, -1 more."""
+"""Effect of a larger value of a hyper-parameter: 1 means less regularisation, -1 more."""
 
 
 def documented(doc: str | None, shared: str) -> str | None:
     """Insert shared parameters and attributes before the examples of a docstring."""
-    # cleandoc: since Python 3.13 the compiler removes the indentation of docstrings
+    # cleandoc is needed because since Python 3.13 the compiler removes the indentation of docstrings
     start, title, examples = inspect.cleandoc(doc or "").partition("\nExamples\n--------\n")
     if not title:
         return doc

@@ -24,16 +24,16 @@ UNPENALISED = "for no penalty use CRF()."
 MARGIN_PARAMETERS = """\
     cost : ndarray of shape (n_labels, n_labels), dict or None, default=None
         Cost ``cost[true, predicted]`` of a node, or a dict ``{(true, predicted): cost}`` in which missing pairs cost 1.
-        None is the Hamming cost. A dict may also have costs of several consecutive labels:
+        None is the Hamming cost. A dict may also contain costs of several consecutive labels:
         ``{(("B", "I"), ("B", "O")): 2.0}``.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the costs by true label.
+        Cost factors by true label.
     completion : {"best", "average"}, default="best"
-        Target for unknown labels: the best labelling that agrees with the known ones, or an average over all of
-        these; see `Hinge`.
+        Target for unknown labels: the best labelling that agrees with the known labels, or an average over all such
+        labellings; see `Hinge`.
     unlabelled : float, default=0.0
-        Weight of unlabelled examples (labelled ones have weight 1). Their targets are predictions of the model, a
-        heuristic, see `SelfTraining`. With 0 they are ignored.
+        Weight of unlabelled examples (labelled ones have weight 1). Their targets are the model's own
+        predictions, which is a heuristic, see `SelfTraining`. If it is 0, they are ignored.
 """
 
 
@@ -96,8 +96,9 @@ class M3N(MarginModel):
     C : float or "scale", default="scale"
         Weight of the loss: a larger C fits the training examples closer, and takes longer. "scale" is ``2.5 / R^2``,
         R^2 the mean squared norm of the features of a node: 0.25 for ten features of size 1, 0.025 for 100
-        standardised features (benchmarks/DEFAULTS.md). `C_` is the number. Multiplying all features by a factor
-        changes C so that predictions hardly change. To tune it, try a tenth to ten times `C_`, as `PathSearchCV` does.
+        standardised features (benchmarks/DEFAULTS.md). `C_` is the resulting number. If all features are
+        multiplied by a factor, C adapts and predictions hardly change. To tune it, try a tenth to ten times `C_`, as
+        `PathSearchCV` does.
 
     Examples
     --------
@@ -122,12 +123,12 @@ class M3N(MarginModel):
 class LapMEDN(MarginModel):
     """Laplace maximum entropy discrimination Markov network.
 
-    Its weights are nearly sparse, and have a posterior.
+    Its weights are nearly sparse, and there is a posterior distribution over them.
 
     ``method="exact"`` minimises ``sum_k [s_k - 1 - log((s_k + 1)/2)] + C sum_i hinge_i(mu)`` with
     ``s_k = sqrt(1 + lam mu_k^2)``. ``method="variational"`` is Algorithm 1 of Zhu & Xing, which minimises
-    ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k] + C sum_i hinge_i(mu)`` over mu and variances v; at convergence its
-    mean is that of the exact method with four times lam and twice C.
+    ``sum_k [sqrt(lam (mu_k^2 + v_k)) - 1/2 log v_k] + C sum_i hinge_i(mu)`` over mu and variances v. At convergence its
+    mean equals that of the exact method with four times lam and twice C.
 
     Parameters
     ----------
@@ -140,9 +141,9 @@ class LapMEDN(MarginModel):
         both.
     method : {"exact", "variational"}, default="exact"
     iterations : int or None, default=None
-        For the variational method: number of Gaussian problems that are solved (3 in the paper); None is until
-        convergence. With this method ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian
-        problems, and ``solver`` solves these.
+        For the variational method: number of Gaussian problems that are solved (3 in the paper). None iterates until
+        convergence. With this method, ``max_passes``, ``n_passes_`` and the first column of the trace count Gaussian
+        problems, and ``solver`` solves each of them.
 
     Examples
     --------
@@ -172,14 +173,14 @@ class LapMEDN(MarginModel):
             raise ValueError(f"method must be 'exact' or 'variational', got {self.method!r}.")
         if self.iterations is not None:
             require_count("iterations", self.iterations)
-        # the algorithm's fixed point is the exact model with four times lam and twice C
+        # the fixed point of Algorithm 1 is the exact model with four times lam and twice C
         return Laplace(4 * lam), loss, 2 * C
 
     def _requested_solver(self, problem):
         solver = super()._requested_solver(problem)
         if self.method == "exact" or isinstance(solver, solvers.ConcaveConvex):
             return solver
-        # with the variational method, solver= is for its Gaussian problems
+        # with the variational method, solver= solves its Gaussian problems
         if solver is not None:
             check_requirements(solver, problem.replace(prior=Gaussian()))
         return solvers.Variational(self.iterations, solver)
@@ -231,7 +232,7 @@ class L1M3N(MarginModel):
     ----------
     C : float, default=0.5
         Weight of the loss: a larger C fits the training examples closer, with fewer zeros. The default suits any number
-        of features of size about 1; try 0.1 to 3. For features ten times as large divide it by ten.
+        of features of size about 1; try 0.1 to 3. For features ten times as large, divide it by ten.
     radius : float or None, default=None
         Radius of the L1 ball; None is the penalty form.
 
@@ -287,8 +288,8 @@ class L1CRF(MarkovNetwork):
     Parameters
     ----------
     lam : float, default=0.5
-        Weight of the penalty: a larger lam has more zeros. The default suits any number of features of size about 1;
-        try 0.1 to 3. For features ten times as large multiply it by ten.
+        Weight of the penalty: a larger lam results in more zero weights. The default suits any number of features of
+        size about 1; try 0.1 to 3. For features ten times as large, multiply it by ten.
 
     Examples
     --------
@@ -317,11 +318,11 @@ class L2CRF(MarkovNetwork):
         Weight of the penalty: a larger lam keeps weights smaller. "scale" is ``0.03 R^2``, R^2 the mean squared norm of
         the features of a node: 0.3 for ten features of size 1, 3 for 100 standardised features
         (benchmarks/DEFAULTS.md). `lam_` is the number. To tune it, try a tenth to thirty times `lam_`, as
-        `PathSearchCV` does. With sparse features fits are fastest from 0.5 on.
+        `PathSearchCV` does. With sparse features, fits are fastest if lam is at least 0.5.
     margin : float, default=0.0
         Softmax-margin: amount that each wrong label adds to the score of a labelling during training, see `Log`. It
-        often improves the accuracy; probabilities then need a temperature (`maxendnet.text.fit_temperature`). 0 is the
-        likelihood.
+        often improves the accuracy, but probabilities then need a temperature (`maxendnet.text.fit_temperature`). 0 is
+        the likelihood.
 
     Examples
     --------

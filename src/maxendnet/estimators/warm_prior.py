@@ -17,7 +17,7 @@ from maxendnet.structures.weights.layout import Layout, SeenPairs
 
 
 def with_known_names(model: FittedModel, examples: Examples, estimator: str = "the model") -> Examples:
-    """Return the examples with the features of the model first, followed by new ones.
+    """Return the examples with the features of the model first, followed by new features.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def with_known_names(model: FittedModel, examples: Examples, estimator: str = "t
         if (old is None) != (new is None):
             raise ValueError(
                 f"{estimator} was fitted on features {'without' if old is None else 'with'} names, but X has features "
-                f"{'without' if new is None else 'with'} names; give features as in the first fit."
+                f"{'without' if new is None else 'with'} names; pass features as in the first fit."
             )
         if examples.n_features != model.n_features_in:
             raise ValueError(

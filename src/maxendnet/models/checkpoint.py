@@ -1,9 +1,9 @@
 """Checkpoints: files from which an interrupted fit resumes.
 
-A checkpoint (see `maxendnet.models.container`) has the state of the solver, the number of passes and the trace, as they
-are between two passes. It holds numbers and names, never code, and identifies the examples by their fingerprint. Its
+A checkpoint (see `maxendnet.models.container`) stores the solver state, the number of passes and the trace, as they are
+between two passes. It contains numbers and names, never code, and identifies the examples by their fingerprint. Its
 checksum detects damage, not forgery. Kernels trust the sizes in it, so resume only from checkpoints that you have
-written.
+written yourself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maxendnet.solvers.base import Position, Solver, TraceRow
 from maxendnet.version import __version__
 
 MAX_SHARE_OF_TIME = 0.05
-"""Largest share of the time of a fit for writing checkpoints."""
+"""Maximum fraction of the fit time that is spent on writing checkpoints."""
 
 
 class CheckpointError(ValueError):
@@ -52,10 +52,10 @@ class Checkpoint:
     ----------
     path : str or path-like
     every : float
-        Least number of seconds between checkpoints. The first one is written before the first pass, so that an invalid
-        path raises an error immediately.
+        Minimum number of seconds between checkpoints. The first one is written before the first pass, so that an
+        invalid path raises an error immediately.
     random_state : Any
-        The setting of the estimator; fits with different whole numbers are different.
+        Setting of the estimator. A fit resumes only with the same integer.
     clock : callable
         Returns the time in seconds.
 
@@ -137,9 +137,9 @@ class Checkpoint:
                 os.unlink(self.path)
 
     def _describe(self, solver: Solver, problem: Problem, tol: float) -> dict[str, Any]:
-        """Return the options that must be equal for a fit to resume.
+        """Return the options that must be equal for a fit to resume, by name.
 
-        Each is a pair of a text for messages and a digest.
+        Each is a pair: a text for messages, and a digest.
         """
         options = {
             "the version of maxendnet": __version__,
@@ -163,7 +163,7 @@ class Checkpoint:
             check_removed(*re.findall(r"\w+", shown), record)
         except RemovedSolverError as error:
             raise CheckpointError(
-                f"{self.path} is a checkpoint of an earlier version of maxendnet: {error}. Remove the file, or give "
+                f"{self.path} is a checkpoint of an earlier version of maxendnet: {error}. Remove the file, or use "
                 "another path, to start again."
             ) from None
 
@@ -175,13 +175,13 @@ class Checkpoint:
                 continue
             change = f"{name} changed" + (f" from {before} to {shown}" if before != shown else "")
             raise CheckpointError(
-                f"{self.path} is a checkpoint of another fit: {change}. Use the same settings and data to resume; or "
-                "give another path, or remove the file, to start again."
+                f"{self.path} is a checkpoint of another fit: {change}. Use the same settings and data to resume. To "
+                "start again, use another path, or remove the file."
             )
 
 
 def _shown(value: Any) -> str:
-    """Return a value for messages; empty for tuples and long texts."""
+    """Return a value as text for messages, or an empty string for tuples and long texts."""
     shown = "" if isinstance(value, tuple) else repr(value)
     return "" if "\n" in shown or len(shown) > 100 else shown
 

@@ -27,44 +27,44 @@ def entry(mapping: Any, key: str, owner: str) -> Any:
     0.1
     """
     if not isinstance(mapping, dict):
-        raise ModelFileError(f"{owner} is {_shown(mapping)} and not a JSON object")
+        raise ModelFileError(f"{owner} is {_shown(mapping)}, expected a JSON object")
     if key not in mapping:
         raise ModelFileError(f"{owner} has no {key!r}")
     return mapping[key]
 
 
 def pair(value: Any, owner: str) -> tuple[str, dict[str, Any]]:
-    """Check a pair of a name and its settings."""
+    """Check a pair (name, settings)."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)):
-        raise ModelFileError(f"{owner} is {_shown(value)} and not a name with its settings")
+        raise ModelFileError(f"{owner} is {_shown(value)}, expected a name with its settings")
     return value[0], value[1]
 
 
 def truth(value: Any, name: str) -> bool:
     """Check a bool."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ModelFileError(f"{name} is {_shown(value)} and not true or false")
+        raise ModelFileError(f"{name} is {_shown(value)}, expected true or false")
     return bool(value)
 
 
 def count(value: Any, name: str) -> int:
     """Check a whole number of at least 0."""
     if type(value) is not int or value < 0:
-        raise ModelFileError(f"{name} is {_shown(value)} and not a whole number of at least 0")
+        raise ModelFileError(f"{name} is {_shown(value)}, expected a whole number of at least 0")
     return value
 
 
 def text(value: Any, name: str) -> str:
     """Check a string."""
     if not isinstance(value, str):
-        raise ModelFileError(f"{name} is {_shown(value)} and not text")
+        raise ModelFileError(f"{name} is {_shown(value)}, expected text")
     return value
 
 
 def number(value: Any, name: str, nan: bool = False) -> float:
-    """Check a finite float; with ``nan`` it may be NaN."""
+    """Check a finite float, which may also be NaN with ``nan=True``."""
     if not (isinstance(value, float) and (math.isfinite(value) or (nan and math.isnan(value)))):
-        raise ModelFileError(f"{name} is {_shown(value)} and not a finite float{' or NaN' if nan else ''}")
+        raise ModelFileError(f"{name} is {_shown(value)}, expected a finite float{' or NaN' if nan else ''}")
     return value
 
 
@@ -87,7 +87,7 @@ def vector(array: Any, size: int, name: str, negative: bool = True) -> np.ndarra
 
 
 def trace(array: Any, n_columns: int, counts: tuple[int, ...], times: tuple[int, ...]) -> np.ndarray:
-    """Check rows of float64 numbers; some columns are counts or times."""
+    """Check rows of float64 numbers. The listed columns are counts and times."""
     if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape[1:] == (n_columns,)):
         raise ModelFileError(f"trace is {_shown(array)}, where rows of {n_columns} float64 numbers are expected")
     whole = array[:, counts]
@@ -99,10 +99,12 @@ def trace(array: Any, n_columns: int, counts: tuple[int, ...], times: tuple[int,
 
 
 def seen_pairs(pairs: Any, n_features: int, n_labels: int) -> None:
-    """Check the feature-label pairs with weights, by which kernels index weights."""
+    """Check the feature-label pairs that have weights, because kernels use them as indices."""
     offsets, labels = _ragged(pairs, "the seen pairs")
     if len(offsets) != n_features + 1 or offsets[0] != 0 or offsets[-1] != len(labels) or np.any(np.diff(offsets) < 0):
-        raise ModelFileError(f"offsets of the seen pairs are not those of {n_features} rows with {len(labels)} labels")
+        raise ModelFileError(
+            f"offsets of the seen pairs do not describe {n_features} rows with {len(labels)} labels in all"
+        )
     first = np.zeros(len(labels), dtype=bool)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
     ascending = np.diff(labels, prepend=-1) > 0
@@ -111,15 +113,17 @@ def seen_pairs(pairs: Any, n_features: int, n_labels: int) -> None:
 
 
 def seen_ngrams(ngrams: Any, n_labels: int) -> None:
-    """Check n-grams of labels, whose first may be the start and last the end."""
+    """Check n-grams of labels. The first symbol may be the start, and the last symbol the end, of an example."""
     offsets, symbols = _ragged(ngrams, "the n-grams")
     if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(symbols) or np.any(np.diff(offsets) < 2):
-        raise ModelFileError("offsets of the n-grams are not those of rows of two and more symbols")
+        raise ModelFileError("offsets of the n-grams do not describe rows of at least two symbols")
     first, last = np.zeros(len(symbols), dtype=bool), np.zeros(len(symbols), dtype=bool)
     first[offsets[:-1]] = last[offsets[1:] - 1] = True
     start, end = symbols == n_labels, symbols == n_labels + 1
     if np.any((symbols < 0) | (symbols > n_labels + 1) | (start & ~first) | (end & ~last)):
-        raise ModelFileError(f"symbols of the n-grams are not labels below {n_labels}, or a start or end out of place")
+        raise ModelFileError(
+            f"an n-gram contains a symbol that is not a label below {n_labels}, or a misplaced start or end"
+        )
     if len(set(ngrams.tuples())) != len(offsets) - 1:
         raise ModelFileError("an n-gram occurs twice")
 
@@ -128,12 +132,12 @@ def _ragged(rows: Any, owner: str) -> tuple[np.ndarray, np.ndarray]:
     """Check the dtypes of the offsets and values of a ragged array."""
     for array, dtype, name in zip(rows, (np.int64, np.int32), rows._fields):
         if not (isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == 1):
-            raise ModelFileError(f"{name} of {owner} is {_shown(array)} and not a list of {np.dtype(dtype)}")
+            raise ModelFileError(f"{name} of {owner} is {_shown(array)}, expected a list of {np.dtype(dtype)}")
     return tuple(rows)
 
 
 def labels(values: Any) -> np.ndarray:
-    """Check distinct labels, none of which is NaN."""
+    """Check that labels are valid (hashable and not NaN) and distinct, and return them as an array."""
     if not (isinstance(values, np.ndarray) and values.ndim == 1):
         raise ModelFileError("the labels are not a list of distinct values")
     listed = values.tolist()
@@ -147,17 +151,17 @@ def labels(values: Any) -> np.ndarray:
 
 
 def feature_names(names: Any, n_features: int) -> tuple[str, ...]:
-    """Check a distinct name for each feature."""
+    """Check that there is one distinct name per feature, and return the names."""
     if not (isinstance(names, list) and set(map(type, names)) <= {str}):
         raise ModelFileError("the feature names are not a list of strings")
     if len(names) != n_features:
         raise ModelFileError(f"the model has {len(names)} feature names for {n_features} features")
     if len(set(names)) != len(names):
-        raise ModelFileError("the feature names hold a name twice")
+        raise ModelFileError("the feature names contain a name twice")
     return tuple(names)
 
 
-# Largest valid values of positions in buffers and of flags, which numpy does not check.
+# Largest valid values of buffer positions and flags in random states. numpy does not check them.
 LARGEST_IN_STATE = {
     "pos": 624, "buffer_pos": 4, "has_uint32": 1, "has_gauss": 1, "uinteger": 2**32 - 1,
     "state": 2**128 - 1, "inc": 2**128 - 1,
@@ -165,7 +169,7 @@ LARGEST_IN_STATE = {
 
 
 def random_state(state: Any, example: Any, name: str = "the random state") -> None:
-    """Raise `ModelFileError` for a random state unlike ``example``.
+    """Raise `ModelFileError` unless a random state has the same keys, types and shapes as ``example``.
 
     Examples
     --------
@@ -174,7 +178,7 @@ def random_state(state: Any, example: Any, name: str = "the random state") -> No
     >>> fresh["state"]["pos"] = 625
     >>> random_state(fresh, np.random.MT19937().state)
     Traceback (most recent call last):
-    maxendnet.ModelFileError: pos of the random state is 625 and not a whole number from 0 to 624
+    maxendnet.ModelFileError: pos of the random state is 625, expected a whole number from 0 to 624
     """
     if not (isinstance(state, dict) and state.keys() == example.keys()):
         keys = sorted(map(str, state)) if isinstance(state, dict) else _shown(state)
@@ -192,9 +196,11 @@ def random_state(state: Any, example: Any, name: str = "the random state") -> No
         elif isinstance(expected, float):
             number(value, where)
         elif type(value) is not int or not 0 <= value <= LARGEST_IN_STATE[key]:
-            raise ModelFileError(f"{where} is {_shown(value)} and not a whole number from 0 to {LARGEST_IN_STATE[key]}")
+            raise ModelFileError(
+                f"{where} is {_shown(value)}, expected a whole number from 0 to {LARGEST_IN_STATE[key]}"
+            )
     if "inc" in state and state["inc"] % 2 == 0:
-        raise ModelFileError("inc of the random state is even, and this generator needs an odd one")
+        raise ModelFileError("inc of the random state is even, but this generator needs an odd number")
 
 
 def _shown(value: Any) -> str:

@@ -30,28 +30,28 @@ from maxendnet.utils.memory import check_memory
 
 METADATA = "maxendnet"
 NAMES = "feature_names"
-"""Array to which a header refers by a bool, and not by ``{"array": name}``."""
+"""Name of the only array that a header marks by a bool instead of ``{"array": name}``."""
 MAX_UNUSED_BYTES = 1 << 20
-"""Limit for arrays to which the header does not refer."""
+"""Maximum size of arrays that the header does not mention."""
 MAX_HEADER_BYTES = 100_000_000
-"""Limit of safetensors for its JSON header."""
+"""Maximum size of a JSON header in safetensors."""
 
 
 class Kind(NamedTuple):
-    """A kind of file, with the words for its messages."""
+    """Kind of file: its format, and words for error messages."""
 
     magic: bytes
     readable: tuple[int, ...]
-    """Supported format versions, the newest last."""
+    """Supported format versions in ascending order."""
     name: str
-    """Such as "model file"."""
+    """Name of the kind in messages, such as "model file"."""
     writer: str
     """Function that writes such files."""
     again: str
     """Advice for a damaged file."""
     error: type[ValueError]
     compressed_from: int | None = None
-    """First format version that is compressed, or None."""
+    """First format version that is compressed, or None if none is."""
 
     def compresses(self, version: int) -> bool:
         """Whether a format version is compressed."""
@@ -73,7 +73,7 @@ class Content(NamedTuple):
 def write_sealed(
     path: str | os.PathLike[str], kind: Kind, header: dict[str, Any], arrays: dict[str, np.ndarray]
 ) -> None:
-    """Write header and arrays atomically; ``header["format"]`` is the format version."""
+    """Write header and arrays atomically. ``header["format"]`` is the format version."""
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     body = safetensors.numpy.save(arrays, {METADATA: text})
     if kind.compresses(header["format"]):
@@ -84,18 +84,16 @@ def write_sealed(
 
 
 def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
-    """Return the header and arrays of a file; raise ``kind.error`` if it is invalid."""
+    """Return the header and arrays of a file, or raise ``kind.error`` if the file is invalid."""
     path = Path(path)
     if path.is_dir():
-        raise kind.error(f"{path} is a folder; give the path of a {kind.name}.")
+        raise kind.error(f"{path} is a folder; expected the path of a {kind.name}.")
     with open(path, "rb") as file:
         prefix = file.read(kind.prefix)
         if prefix[: len(kind.magic)] != kind.magic[: len(prefix)]:
-            raise kind.error(f"{path} is not a maxendnet {kind.name}; give a file that {kind.writer} wrote.")
+            raise kind.error(f"{path} is not a maxendnet {kind.name}; expected a file written by {kind.writer}.")
         if len(prefix) < kind.prefix:
-            raise kind.error(
-                f"{path} is truncated: it has {len(prefix)} bytes, but a {kind.name} has more; {kind.again}."
-            )
+            raise kind.error(f"{path} is truncated: it has only {len(prefix)} bytes; {kind.again}.")
         version_bytes = prefix[len(kind.magic) : len(kind.magic) + 4]
         version = int.from_bytes(version_bytes, "little")
         if version not in kind.readable:
@@ -128,7 +126,7 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
     except TooLargeError as error:
         raise kind.error(str(error)) from None
     except Exception as error:
-        # the checksum is right, so another program wrote this content: any error is one of the file
+        # the checksum is right, so another program wrote this content, and any error is due to the file
         raise kind.error(
             f"{path} has a valid checksum, but its content is not that of a {kind.name} ({error}); it was not written "
             f"by {kind.writer}."
@@ -141,7 +139,7 @@ class TooLargeError(ValueError):
 
 
 def _decompressed(body: bytes, n_bytes: int) -> bytes:
-    """Return the first bytes of the decompressed content."""
+    """Return the first ``n_bytes`` bytes of the decompressed content."""
     return zlib.decompressobj().decompress(body, n_bytes)
 
 
@@ -188,7 +186,7 @@ def _digest(version: bytes, body: bytes | memoryview) -> bytes:
 
 
 def _copied(array: np.ndarray, kind: Kind) -> np.ndarray:
-    """Return a writeable copy; check that bools are 0 or 1, as numpy requires."""
+    """Return a writeable copy. Raise ``kind.error`` unless bools are 0 or 1, as numpy requires."""
     if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
         raise kind.error("a bool array has values other than 0 and 1")
     return array.copy()

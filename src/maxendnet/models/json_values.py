@@ -1,11 +1,11 @@
 """Conversion of settings, labels and pieces to JSON and arrays, and back.
 
-Only classes of a fixed table are created.
+Reading creates only objects of the classes in a fixed table.
 
-A type that JSON lacks is an object with one key, the name of the type:
+Values of types that JSON does not support are objects with one key, the name of the type:
 ``{"float": "nan"}``, ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``,
 ``{"bytes": "6869"}``, ``{"scalar": ["int32", 3]}``, ``{"array": "name"}``
-(a tensor of the file), ``{"strings": [...]}`` and ``{"objects": [...]}`` (arrays of strings and of objects),
+(a tensor of the file), ``{"strings": [...]}`` and ``{"objects": [...]}`` (numpy arrays of strings and objects),
 ``{"piece": ["Laplace", {"lam": 1.0}]}`` and ``{"random": ["PCG64", {...}]}``.
 """
 
@@ -33,7 +33,7 @@ def pieces() -> dict[str, Any]:
 
 NUMBERS = frozenset(
     ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
-)  # dtypes of both safetensors and numpy
+)  # dtypes that both safetensors and numpy support
 GENERATORS = {name: getattr(np.random, name) for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")}
 
 # Python does not parse integers of more than 4,300 digits
@@ -46,9 +46,9 @@ REMOVED = {
     "ExponentiatedGradient.online": ONLINE,
     "ExponentiatedGradient.OwnState": ONLINE,
 }
-"""Solvers that were removed, by the names in files: a class, its setting, or the record of its state."""
+"""Messages for removed solvers, by the names in files: a class, its setting, or the record of its state."""
 DROPPED = frozenset(["BlockFrankWolfe.at_once", "PotentialAscent.at_once"])
-"""Removed settings that did not affect the optimum; they are ignored."""
+"""Removed settings, which are ignored because they did not affect the optimum."""
 
 
 class RemovedSolverError(ModelFileError):
@@ -70,7 +70,7 @@ def check_removed(*names: str) -> None:
 
 
 class ToPlain:
-    """Converter of values to JSON. Arrays are collected, each under a name.
+    """Converts values to JSON, and collects arrays by name.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class ToPlain:
         self._originals: list[tuple[np.ndarray, str]] = []
 
     def __call__(self, value: Any, where: str) -> Any:
-        """Return the JSON form of a value; ``where`` names it and its arrays."""
+        """Return the JSON form of a value. ``where`` is its name in messages, and the prefix of its array names."""
         kind = type(value)
         if value is None or kind in (bool, str):
             return value
@@ -122,7 +122,7 @@ class ToPlain:
         shown = repr(value)
         raise ModelFileError(
             f"{where} is {shown if len(shown) <= 80 else shown[:77] + '...'} of type {type(value).__name__}, which a "
-            "model file cannot hold; use strings, bytes, numbers, None, tuples of these, or numpy arrays of numbers."
+            "model file cannot store; use strings, bytes, numbers, None, tuples of these, or numpy arrays of numbers."
         )
 
     def _array(self, value: np.ndarray, where: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 class FromPlain:
-    """Inverse of `ToPlain`; other input raises `ModelFileError`.
+    """Inverse of `ToPlain`. Input that `ToPlain` cannot produce raises `ModelFileError`.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ class FromPlain:
         if isinstance(plain, list):
             return list(map(self, plain))
         if len(plain) != 1:
-            raise ModelFileError(f"a value with the keys {sorted(plain)[:10]} where one key is expected")
+            raise ModelFileError(f"a value has the keys {sorted(plain)[:10]}, where one key is expected")
         ((tag, content),) = plain.items()
         if tag not in self._makers:
             raise ModelFileError(f"a value of unknown type {tag!r}")
@@ -287,7 +287,7 @@ class FromPlain:
 
 
 def make(cls: type, parameters: dict[str, Any]) -> Any:
-    """Create an estimator or piece with these settings; others have their defaults."""
+    """Create an estimator or piece with these settings, and defaults for missing ones."""
     unknown = parameters.keys() - set(cls._get_param_names())  # type: ignore[attr-defined]
     if unknown:
         raise ModelFileError(f"the unknown setting {sorted(unknown)[0]!r} of {cls.__name__}")

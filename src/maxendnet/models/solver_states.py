@@ -1,8 +1,8 @@
 """Conversion of solver states to JSON and arrays, and back.
 
 A state consists of numbers, arrays, random generators and pieces in records (named tuples and dataclasses) of the
-solvers. Examples are not written, but referred to, and taken from the fit that resumes. Tags in addition to those of
-`models.json_values` are ``{"record": [name, {field: value}]}``,
+solvers. Examples are not written: the file only refers to them, and the fit that resumes provides them. Tags in
+addition to those of `models.json_values` are ``{"record": [name, {field: value}]}``,
 ``{"sparse": [data, indices, indptr, shape]}``, ``{"kernel": [name, arrays]}``, ``{"placed": number}`` and
 ``{"problem": {...}}``.
 """
@@ -28,14 +28,14 @@ from maxendnet.solvers.block_frank_wolfe import DualState
 from maxendnet.structures.bound.batch_structure import BatchStructure
 
 IN_KERNELS = ("ActiveSets",)
-"""Classes of the kernels whose objects are part of states."""
+"""Kernel classes whose objects are part of solver states."""
 CHANGED = ("y", "row", "label_sets", "sample_weight")
-"""Fields of a batch that differ in a round with other target labels."""
+"""Batch fields that differ between rounds with different target labels."""
 OF_PROBLEM = ("loss", "prior", "C", "linear_term")
 
 
 def records() -> dict[str, type]:
-    """Return the records of states by name: those in the modules of the solvers.
+    """Return the record classes of solver states by name. They are defined in the modules of the solvers.
 
     Examples
     --------
@@ -69,12 +69,12 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 
 class StateToPlain(ToPlain):
-    """Converter of solver states to JSON. Arrays are collected.
+    """Converts solver states to JSON, and collects arrays by name.
 
     Parameters
     ----------
     problem : Problem
-        Problem of the fit, whose examples are referred to and not written.
+        Problem of the fit. Its examples are not written, only referred to.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class StateToPlain(ToPlain):
         }
 
     def _place(self, data: PlacedData, where: str) -> int:
-        """Return the index of the examples in ``placed``; add new ones."""
+        """Return the index of the examples in ``placed``, and add them if they are new."""
         for number, known in enumerate(self._data):
             if known is data:
                 return number
@@ -145,8 +145,8 @@ class StateToPlain(ToPlain):
     @staticmethod
     def _refuse(value: Any, where: str) -> NoReturn:
         raise ModelFileError(
-            f"{where} is of type {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot hold: "
-            "it holds no code, and supports only solvers and structures of maxendnet. Fit without a checkpoint, or "
+            f"{where} is of type {type(value).__module__}.{type(value).__qualname__}, which a checkpoint cannot store: "
+            "it contains no code, and supports only solvers and structures of maxendnet. Fit without a checkpoint, or "
             "with one of these solvers."
         )
 

@@ -12,14 +12,14 @@ Place = tuple[int, ...]
 
 @dataclass
 class GeometricGrid:
-    """Grid of points ``start * ratio ** place``, with places of integers.
+    """Grid of hyper-parameters ``start * ratio ** place``, where a place is a tuple of integers, one per axis.
 
     Parameters
     ----------
     start : dict
-        Hyper-parameters at the place (0, 0, ...).
+        Hyper-parameters at place (0, 0, ...).
     ratios : tuple of dicts
-        For each axis the factors of a step; other hyper-parameters do not change.
+        For each axis, the factor by which a step multiplies each hyper-parameter. Others do not change along the axis.
     shape : tuple of int
         Initial number of points along each axis, at least 2.
 
@@ -49,9 +49,9 @@ class GeometricGrid:
         return point
 
     def grow(self, scores: Mapping[Place, float], best: Place) -> list[Place]:
-        """Extend the grid where the best place is at an edge; return new places.
+        """Extend the grid if the best place is at an edge, and return the new places.
 
-        Nothing is added if the best place is only as good as its inner neighbour.
+        Nothing is added if the best place is not better than its inner neighbour.
         """
         new: list[Place] = []
         for axis, at in enumerate(best):

@@ -1,4 +1,4 @@
-"""`node_scorer`: scikit-learn metrics on the labels of nodes."""
+"""`node_scorer`: scikit-learn metrics on node labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maxendnet.data.unknown import UNKNOWN
 
 
 def node_scorer(scoring: Any) -> Callable[..., float]:
-    """Return a scorer on the labels of nodes, for ``scoring=``.
+    """Return a scorer on node labels, to be passed as ``scoring=``.
 
     scikit-learn's metrics do not accept lists of label sequences: ``cross_val_score(..., scoring="f1_macro")`` returns
     NaN. This scorer concatenates the sequences first, and ignores unknown labels.
@@ -25,7 +25,7 @@ def node_scorer(scoring: Any) -> Callable[..., float]:
     Parameters
     ----------
     scoring : str or scorer
-        Name of a metric of predicted labels such as "accuracy" or "f1_macro", or a result of ``make_scorer``.
+        Name of a metric on predicted labels, such as "accuracy" or "f1_macro", or a result of ``make_scorer``.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def node_scorer(scoring: Any) -> Callable[..., float]:
 
 
 def score_nodes(model: Any, X: Any, y: Any = None, *, scoring: Callable[..., float]) -> float:
-    """Return the score of a model on the nodes of examples, by a scikit-learn scorer."""
+    """Apply a scikit-learn scorer to the true and predicted labels of all nodes."""
     if y is None and isinstance(X, Examples) and X.y is not None:
         y = X.split(X.y)
     predicted = model.predict(X)
@@ -60,7 +60,7 @@ def score_nodes(model: Any, X: Any, y: Any = None, *, scoring: Callable[..., flo
 
 
 class Nodes(ClassifierMixin, BaseEstimator):
-    """Classifier with fixed predictions."""
+    """Classifier that returns fixed predictions, for scorers that need a model."""
 
     def __init__(self, predicted: Array) -> None:
         self.predicted = predicted

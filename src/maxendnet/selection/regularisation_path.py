@@ -30,7 +30,7 @@ class PathPoint:
     params : dict
         The hyper-parameters.
     objective, dual, gap : float
-        As attributes of the model.
+        The attributes ``objective_``, ``dual_`` and ``gap_`` of the model.
     converged : bool
     n_nonzero : int
         Number of non-zero weights.
@@ -56,7 +56,7 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class Path:
-    """Fits of a path in the order of the grid; it prints as a table.
+    """Fits of a path in the order of the grid. ``print`` shows them as a table.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ class Path:
 
     @property
     def best(self) -> PathPoint:
-        """Point with the highest score; of equal ones, the first."""
+        """Point with the highest score, or the first such point if there are ties."""
         if all(np.isnan(point.score) for point in self.points):
-            raise ValueError("No point has a score; give validation=(X, y) to path.")
+            raise ValueError("No point has a score; pass validation=(X, y) to path.")
         return max(self.points, key=lambda point: -np.inf if np.isnan(point.score) else point.score)
 
     def __str__(self) -> str:
@@ -112,12 +112,12 @@ def path(
     """Fit an estimator at each point of a grid of hyper-parameters, with warm starts.
 
     Points are visited from more regularisation to less (small C or large lam first), independently of their order in
-    the grid. Each fit converges to the ``tol`` of the estimator and has its own certificate.
+    the grid. Each fit has the ``tol`` of the estimator and its own certificate.
 
     Parameters
     ----------
     estimator : MarkovNetwork
-        It is not changed; clones are fitted.
+        Clones of it are fitted, so it is not changed.
     X, y, sample_weight : as for ``fit``
     grid : dict of lists, or list of dicts
         ``{"C": [...], "lam": [...]}`` for all combinations, or a list of points.
@@ -177,7 +177,7 @@ def expand(grid: Any) -> list[Point]:
             raise ValueError(f"grid must be a dict of lists or a list of dicts, got {grid!r}.")
         points = [dict(point) for point in points]
     if not points:
-        raise ValueError(f'grid has no points, got {grid!r}; give for instance {{"C": [0.1, 1.0, 10.0]}}.')
+        raise ValueError(f'grid has no points, got {grid!r}; pass for instance {{"C": [0.1, 1.0, 10.0]}}.')
     return points
 
 
@@ -196,8 +196,8 @@ def check_points(estimator: Any, points: Sequence[Point]) -> None:
 def visiting_order(points: Sequence[Point]) -> list[list[int]]:
     """Return the indices of points in rows, from more regularisation to less.
 
-    Within a row only the last hyper-parameter changes. Warm starts are best from a fit with more regularisation, which
-    has fewer dual variables.
+    Within a row only the last hyper-parameter changes. Warm starts work best from a fit with more regularisation,
+    because it has fewer dual variables.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def visiting_order(points: Sequence[Point]) -> list[list[int]]:
             value, sign = point[name], SIGNS.get(name.split("__")[-1], 0)  # prior__lam is ranked as lam
             if sign and is_number(value):
                 constants.append(sign * float(value))
-            else:  # a setting such as bias=True starts another path
+            else:  # a setting that is not a number, such as bias=True, starts another path
                 settings.append(f"{name}={value}")
         return (settings, *constants)
 
@@ -234,8 +234,8 @@ def follow(
 
     ``visit(number, model, seconds, error)`` is called after each fit.
 
-    A row starts from the first point of the previous row, which is closer than its last one. With ``warn=False``, fits
-    that end above ``tol`` do not warn.
+    A row starts from the first point of the previous row, which is closer than its last one. With ``warn=False``, there
+    is no warning for fits that end above ``tol``.
     """
     model = clone(estimator).set_params(warm_start=True, verbose=0)
     model.warns_of_gap = warn

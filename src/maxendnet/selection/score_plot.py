@@ -12,7 +12,7 @@ from maxendnet.utils.checks import is_number
 def plot_scores(results: dict[str, Any], best: int, ax: Any = None) -> Any:
     """Plot the mean score of each point of a grid, with standard deviations.
 
-    The hyper-parameter with the most values is on the horizontal axis; each combination of the others is a line.
+    The hyper-parameter with the most values is on the horizontal axis. Each combination of the other ones is a line.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from maxendnet.utils.progress import progress_bar
 
 
 class Cell(NamedTuple):
-    """Score and report of a fit in a fold."""
+    """Score and report of one fit: one point of the grid in one fold."""
 
     score: float
     fit_seconds: float
@@ -42,9 +42,9 @@ class Cell(NamedTuple):
 
 
 STEP = 10**0.5
-"""Ratio of neighbouring hyper-parameters in default grids, except that of L1M3N."""
+"""Ratio of neighbouring hyper-parameters in the default grids of all estimators except L1M3N."""
 MAX_GROWTH = 2
-"""Maximum number of steps by which a default grid grows."""
+"""Maximum number of steps by which a default grid grows at an edge."""
 
 
 def default_grid(estimator: MarkovNetwork, examples: Examples) -> list[Point]:
@@ -75,9 +75,9 @@ def initial_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
     """Return the default grid, which adapts to the scale of the features.
 
     A margin of 1 at a node needs weights of size 1/R, where R^2 is the mean squared norm of the features of a node. So
-    C is in units of 1/R^2 (M3N), and lam in units of R^2 (L2CRF). With an L1 penalty, all weights are zero if lam is
-    the largest entry of the gradient at zero, where the grid starts. LapMEDN with lam = 2 C / c tends to M3N(c) for
-    small C and to L1M3N for large C, so its grid is a band around good values of c.
+    C is in units of 1/R^2 (M3N), and lam in units of R^2 (L2CRF). With an L1 penalty, all weights are zero if lam is at
+    least the largest absolute entry of the gradient at zero, so the grid starts there. LapMEDN with lam = 2 C / c tends
+    to M3N(c) for small C and to L1M3N for large C, so its grid is a band around good values of c.
     """
     R2 = examples.mean_squared_norm + getattr(as_structure(estimator.structure), "bias", False)
     if isinstance(estimator, LapMEDN):
@@ -97,7 +97,7 @@ def initial_grid(estimator: MarkovNetwork, examples: Examples) -> GeometricGrid:
             return GeometricGrid({"lam": 0.3 * slope}, ({"lam": 1 / STEP},), (7,))
         return GeometricGrid({"C": 1.5 / slope}, ({"C": (1000 / 3) ** (1 / 6)},), (7,))
     raise ValueError(
-        f"{type(estimator).__name__} has no default grid; give one, for instance grid={{'C': [0.1, 1.0, 10.0]}}."
+        f"{type(estimator).__name__} has no default grid; pass one, for instance grid={{'C': [0.1, 1.0, 10.0]}}."
     )
 
 
@@ -111,17 +111,17 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Choose hyper-parameters by cross-validation, with warm starts.
 
     It has the attributes of scikit-learn's GridSearchCV. In each fold, the points of the grid are visited from more
-    regularisation to less, with warm starts. Fits of the search have a low accuracy (``search_tol``) and do not give
-    convergence warnings; ``cv_results_["mean_gap"]`` has their gaps. The best hyper-parameters are then fitted to all
-    examples, to the ``tol`` of the estimator.
+    regularisation to less, with warm starts. Fits of the search use a loose tolerance (``search_tol``) and do not issue
+    convergence warnings. Their gaps are in ``cv_results_["mean_gap"]``. The best hyper-parameters are then fitted to
+    all examples with the ``tol`` of the estimator.
 
     Parameters
     ----------
     estimator : M3N, LapMEDN, L1M3N, L1CRF, L2CRF, MaxEnDNet or CRF
     grid : dict of lists, list of dicts, or None, default=None
         ``{"C": [...], "lam": [...]}`` for all combinations, or a list of points. None is 7 points (12 for LapMEDN) that
-        adapt to the scale of the features. This default grid grows by at most two steps at an edge, while the best
-        point is there and better than its neighbour.
+        adapt to the scale of the features. While the best point of this default grid is at an edge and better than its
+        neighbour, the grid grows there, by at most two steps.
     scoring : str, callable or None, default=None
         Scorer ``scoring(model, X, y)``, higher is better, or the name of a scikit-learn metric such as "f1_macro",
         which is applied to nodes (see `node_scorer`). None is the accuracy over nodes.
@@ -131,7 +131,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     refit : bool, default=True
         Whether to fit the best hyper-parameters to all examples.
     search_tol : float or None, default=1e-2
-        Tolerance of fits of the search, if larger than that of the estimator; None is that of the estimator.
+        Tolerance of the fits of the search, if it is larger than ``tol`` of the estimator. None uses that ``tol``.
     n_jobs : int or None, default=None
         Number of folds in parallel, by joblib. Results do not depend on it. If the ``backend`` of the estimator is
         `maxendnet.backends.Dask`, each fold is computed on one of its workers.
@@ -143,9 +143,9 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     Attributes
     ----------
     best_estimator_ : estimator
-        The model fitted to all examples, with ``refit=True``.
+        The model fitted to all examples. It exists only with ``refit=True``.
     best_params_ : dict
-        Of equally good points, the one with more regularisation.
+        The best hyper-parameters. Ties are broken in favour of more regularisation.
     best_score_ : float
         Mean score over the folds.
     best_index_ : int
@@ -212,12 +212,14 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         grid = initial_grid(self.estimator, examples) if self.grid is None else None
         points = expand(self.grid) if grid is None else [grid.point(place) for place in grid.places]
         for point in points:
-            clone(self.estimator).set_params(**point)  # check names before the first fit; each fit checks values
+            clone(self.estimator).set_params(
+                **point
+            )  # check the names before the first fit (each fit checks the values)
         rough = clone(self.estimator)
         if self.search_tol is not None and is_number(rough.tol):
             rough.set_params(tol=max(rough.tol, self.search_tol))
         if not isinstance(rough.random_state, (int, np.integer)):
-            # one seed for all folds: results must not depend on the order of folds
+            # all folds use one seed, so that results do not depend on the order of folds
             rough.set_params(random_state=int(generator(rough.random_state).integers(2**31)))
         strata = np.asarray(examples.y) if examples.flat else None
         if strata is None and "Stratified" in type(self.cv).__name__:
@@ -228,7 +230,9 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         splits = list(check_cv(self.cv).split(np.zeros(len(examples)), strata, groups))
         if not splits:
-            raise ValueError(f"cv={self.cv!r} gives no split of the {len(examples)} examples; give at least one split.")
+            raise ValueError(
+                f"cv={self.cv!r} yields no split of the {len(examples)} examples; pass at least one split."
+            )
         cells = self._run(rough, examples, points, splits)
         if grid is not None:
             cells = self._grow(grid, points, cells, lambda new: self._run(rough, examples, new, splits))
@@ -249,7 +253,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
     def _grow(
         self, grid: GeometricGrid, points: list[Point], cells: list[list[Cell]], run: Callable[[list[Point]], Any]
     ) -> list[list[Cell]]:
-        """Add points while the best one is at an edge; return all cells."""
+        """Add points to the grid while the best one is at an edge, and return all cells."""
         for _ in range(MAX_GROWTH):
             scores = _mean_scores(cells)
             new = grid.grow(dict(zip(grid.places, scores)), grid.places[_best(points, scores)])
@@ -277,7 +281,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         with progress_bar(total=total, desc=f"{name} search", unit=" fits", show=self.verbose) as bar:
             arguments = rough, examples, points
             options = {"scoring": _scorer(self.scoring), "error_score": self.error_score}
-            if hasattr(rough.backend, "run_all"):  # workers
+            if hasattr(rough.backend, "run_all"):  # a backend with workers
                 rough, backend = clone(rough).set_params(backend=None), rough.backend
                 cells_of: dict[int, list[Cell]] = {}
                 for number, result in backend.run_all(partial(_fold, **options), splits, (rough, examples, points)):
@@ -296,7 +300,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
             return folds
 
     def _failures(self, cells: list[list[Cell]], points: list[Point]) -> None:
-        """Warn about failed fits; raise ``ValueError`` if all have failed."""
+        """Warn about failed fits, or raise ``ValueError`` if all fits failed."""
         failed = [(point, cell.failure) for fold in cells for point, cell in zip(points, fold) if cell.failure]
         if not failed:
             return
@@ -317,7 +321,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_refitted)
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the score of the best model by ``scoring``, or its accuracy over nodes."""
+        """Return the score of the best model: by ``scoring``, or by default the accuracy over nodes."""
         check_is_fitted(self)
         scorer = _scorer(self.scoring)
         return self.best_estimator_.score(X, y) if scorer is None else scorer(self.best_estimator_, X, y)
@@ -393,7 +397,7 @@ def _fold(
 
 
 def _mean_scores(cells: list[list[Cell]]) -> FloatArray:
-    """Return the mean score of each point over the folds; -inf if a fit failed."""
+    """Return the mean score of each point over the folds, or -inf if a fit failed."""
     mean = np.array([[cell.score for cell in fold] for fold in cells]).mean(axis=0)
     return np.nan_to_num(mean, nan=-np.inf)
 
@@ -401,7 +405,7 @@ def _mean_scores(cells: list[list[Cell]]) -> FloatArray:
 def _best(points: list[Point], scores: FloatArray) -> int:
     """Return the index of the point with the highest score.
 
-    Of equally good points, it is the one with more regularisation.
+    Ties are broken in favour of more regularisation.
     """
     return next(number for row in visiting_order(points) for number in row if scores[number] == scores.max())
 

@@ -1,4 +1,4 @@
-"""The tagger: labels, spans and explanations for sentences, and model files."""
+"""`Tagger`: predicts labels and spans of sentences, explains them, and is saved to model files."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from maxendnet.utils.checks import is_number
 
 VERSION = 1
 MAX_ALL_PAIRS = 5_000_000
-"""Maximum number of (feature, label) pairs for ``pairs="all"`` by default; more would need several times the memory of
-``pairs="seen"`` (measured in benchmarks/TEXT.md)."""
+"""Maximum number of (feature, label) pairs for which ``pairs="all"`` is the default. More pairs would need several
+times the memory of ``pairs="seen"`` (measured in benchmarks/TEXT.md)."""
 MAX_LABELS = 16
-"""Maximum number of labels for ``pairs="all"`` and for a trial of BIOES by default; with more, passes take twice as
-long (measured in benchmarks/TEXT.md)."""
+"""Maximum number of labels for which ``pairs="all"`` and a trial of BIOES are the default. With more labels, passes
+take twice as long (measured in benchmarks/TEXT.md)."""
 CHOICES = {
     "calibrate": (True, False, "auto"),
     "inner": ("auto", "BIOES", None),
@@ -54,7 +54,7 @@ CHOICES = {
 
 
 def default_model(joined: bool = True, n_jobs: int | None = None, random_state: Any = 0) -> L2CRF:
-    """Return the default model: an L2-CRF with a margin.
+    """Return the default model: an L2-CRF with a softmax margin.
 
     The constants were chosen on training folds of four data sets (benchmarks/TEXT.md). `Tagger(search=True)` chooses
     ``lam`` by cross-validation.
@@ -72,51 +72,51 @@ class Tagger(BaseEstimator):
     Parameters
     ----------
     features : TokenFeatures or str, default="auto"
-        Features of tokens. A string is short for ``TokenFeatures(string)``. "auto" chooses a template by the columns,
-        so that parts of speech in a second column are used.
+        Token features. A string is short for ``TokenFeatures(string)``. "auto" chooses a template that fits the
+        columns, so that parts of speech in a second column are used.
     model : an estimator, dict or None, default=None
-        Model, such as ``M3N(C=0.1)``. None is an L2-CRF with a margin, whose constants suit most text. A dict changes
-        settings of this default, such as ``{"lam": 0.3}``.
+        Model, such as ``M3N(C=0.1)``. None is an L2-CRF with a softmax margin, whose hyper-parameters suit most
+        text. A dict changes settings of this default, such as ``{"lam": 0.3}``.
     scheme : str, default="auto"
         Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects it from the labels of the fit.
     search : bool, default=False
-        Choose the constants of the model by cross-validation, for the best F1 of spans (accuracy if labels are not tags
-        of spans).
+        Whether to choose the hyper-parameters of the model by cross-validation, for the best span F1 (token accuracy if
+        labels are not span tags).
     calibrate : bool or "auto", default="auto"
-        Fit a temperature on held-out sentences, so that confidences are calibrated probabilities; see
-        `fit_temperature`. It needs at least one additional fit. "auto" calibrates models with a margin, such as the
+        Whether to fit a temperature on held-out sentences, so that confidences are calibrated probabilities; see
+        `fit_temperature`. This needs at least one additional fit. "auto" calibrates models with a margin, such as the
         default.
     outside : float or "auto", default="auto"
-        Number added to the score of the label O in predictions, but not in probabilities. "auto" maximises the F1 of
-        spans on the held-out sentences of the calibration (0 without calibration), so that fewer spans are missed; see
-        `maxendnet.text.fitting.outside_bias`.
+        Number added to the score of the label O in predictions, but not in probabilities. "auto" maximises the span F1
+        on the held-out sentences of the calibration, so that fewer spans are missed; see
+        `maxendnet.text.fitting.outside_bias`. If there is no calibration, "auto" is 0.
     inner : {"auto", "BIOES"} or None, default="auto"
-        For BIO tags: "BIOES" learns them as BIOES tags, with separate labels for the last token and for single tokens
-        of spans; predictions are BIO tags. None learns BIO tags. "auto" compares both on the held-out sentences of the
-        calibration, for the default model with at most 16 BIOES labels.
+        For BIO tags: "BIOES" converts them to BIOES tags for learning, with separate labels for the last token of a
+        span and for spans of one token. Predictions are still BIO tags. None learns BIO tags. "auto" compares both on
+        the held-out sentences of the calibration, for the default model with at most 16 BIOES labels.
     cv : int, default=3
         Number of folds of the search and the calibration.
     patience : int or None, default=None
-        Stop the fit after this number of consecutive evaluations without a better score on the validation sentences.
+        Number of consecutive evaluations without a better score on the validation sentences after which the fit stops.
     pairs : {"all", "seen", "auto"} or None, default=None
         Which pairs of a feature and a label have weights; see `maxendnet.Chain`. "auto" is "all" for at most five
         million pairs and 16 labels, and "seen" otherwise. None is "auto" for the default model, and does not change
         other models.
     max_weights : int or None, default=None
-        Size of a small model: after the fit, keep only this number of feature weights, those with the largest effect on
-        the training sentences (see `maxendnet.estimators.pruned`), and drop features without weights. It requires
-        weights for seen pairs, which "auto" then chooses. The certificate of the fit no longer applies: ``gap_`` is
-        NaN.
+        Maximum number of feature weights, for small models. After the fit, the weights with the largest effect on the
+        training sentences are kept (see `maxendnet.estimators.pruned`), and features without weights are dropped. This
+        requires ``pairs="seen"``, which "auto" then chooses. The certificate of the fit no longer applies, so ``gap_``
+        is NaN.
     n_jobs : int or None, default=None
-        Number of threads of the default model, and of folds of the search in parallel.
+        Number of threads of the default model, and number of folds that the search fits in parallel.
     random_state : int, default=0
         Seed of the default model.
     verbose : int, default=0
         1 shows progress.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and rewrite misplaced
-        tags by the rules of the scheme, with the same spans. By default misspelt tags are an error, and misplaced ones
-        a warning.
+        Whether to correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and to
+        rewrite misplaced tags by the rules of the scheme, without changing spans. By default misspelt tags raise an
+        error, and misplaced tags a warning.
 
     Attributes
     ----------
@@ -125,10 +125,10 @@ class Tagger(BaseEstimator):
     scheme_ : str
     temperature_, outside_ : float
     inner_ : InternalTags or None
-        How BIOES labels of the model are shown as BIO tags, if it has BIOES labels.
+        Conversion of the model's BIOES labels to BIO tags, or None if the model does not use BIOES labels.
     search_ : PathSearchCV or None
     validation_ : list of Evaluation
-        Pass, seconds, objective, gap and score at every evaluation; empty without validation sentences.
+        Pass, seconds, objective, gap and score at every evaluation. Empty if there are no validation sentences.
     classes_ : ndarray of shape (n_labels,)
         Labels of the model.
 
@@ -166,11 +166,11 @@ class Tagger(BaseEstimator):
         Parameters
         ----------
         X : Columns, or list of sentences
-            A sentence is a list of tokens, or of tuples with a token and its other columns.
+            A sentence is a list of tokens, or a list of tuples (token, other columns, ...).
         y : list of lists of labels
         validation : pair (X, y), optional
-            Held-out sentences. They are scored at every evaluation of the duality gap: ``validation_`` holds the
-            scores, ``verbose`` prints them, and ``patience`` stops the fit when they no longer rise.
+            Held-out sentences. They are scored at every evaluation of the duality gap: ``validation_`` contains the
+            scores, ``verbose`` prints them, and ``patience`` stops the fit when they no longer improve.
         """
         self._check_options()
         columns = Columns.of(X)
@@ -193,7 +193,7 @@ class Tagger(BaseEstimator):
             estimator.set_model(pruned(estimator.model_, chosen.examples, self.max_weights))
             features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
 
-        # attributes are set last: a fit that fails or is interrupted keeps those of the previous fit
+        # attributes are set last, so that a fit that fails or is interrupted keeps those of the previous fit
         self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
         self.temperature_, self.outside_ = calibration.temperature, outside
         self.inner_ = None if chosen.rules is None else InternalTags.of(estimator.classes_)
@@ -204,8 +204,8 @@ class Tagger(BaseEstimator):
     def partial_fit(self, X: Any, y: Any) -> Tagger:
         """Continue the fit with new sentences only; see `maxendnet.L2CRF.partial_fit`.
 
-        New features get weights. The labels, the tag scheme, the temperature and the outside bias are those of the
-        first fit. The first call is `fit`.
+        New features get weights. The labels, the tag scheme, the temperature and the outside bias do not change after
+        the first fit. The first call is equivalent to `fit`.
 
         Examples
         --------
@@ -264,7 +264,7 @@ class Tagger(BaseEstimator):
         return model
 
     def _search(self, features: TokenFeatures, examples: Examples, scheme: str) -> PathSearchCV | None:
-        """Cross-validate the constants of the model, if requested."""
+        """Choose hyper-parameters by cross-validation, or return None if ``search`` is False."""
         if not self.search:
             return None
         model = self._new_model(features, examples)
@@ -273,7 +273,7 @@ class Tagger(BaseEstimator):
     def _candidates(
         self, features: TokenFeatures, examples: Examples, labels: list[list[Any]], scheme: str, constants: Any
     ) -> list[Candidate]:
-        """Return the tag schemes to compare: that of the user, BIOES, or both."""
+        """Return the tag schemes to compare: the scheme of the user's tags, BIOES, or both."""
         user = Candidate(examples, self._new_model(features, examples).set_params(**constants))
         if not self._considers_bioes(user, features, labels, scheme):
             return [user]
@@ -310,7 +310,7 @@ class Tagger(BaseEstimator):
     def _validation(
         self, chosen: Candidate, features: TokenFeatures, validation: Any, scheme: str, outside: float
     ) -> Validation | None:
-        """Return the callback of the final fit, if there are validation sentences."""
+        """Return the callback of the final fit, or None if there are no validation sentences."""
         if validation is None:
             if self.patience is not None:
                 raise TextError("patience needs validation sentences: fit(X, y, validation=(X, y)).")
@@ -333,7 +333,7 @@ class Tagger(BaseEstimator):
     # ---- prediction --------------------------------------------------------------------------------------------------
 
     def examples(self, X: Any, y: Any = None) -> Examples:
-        """Return sentences as the estimator sees them."""
+        """Convert sentences to the input of the estimator."""
         self._fitted()
         return self.features_.transform(X, y)
 
@@ -358,8 +358,8 @@ class Tagger(BaseEstimator):
     def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
         """Return the k best labellings of each sentence with their probabilities.
 
-        The first is that of `predict`. The ranking includes the bias ``outside_``, and the probabilities do not: they
-        need not decrease.
+        The first labelling is that of `predict`. The ranking includes the bias ``outside_``, but the probabilities do
+        not, so they need not decrease.
         """
         return confidence.predict_ranked(
             self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
@@ -372,14 +372,14 @@ class Tagger(BaseEstimator):
         )
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the F1 of spans, or the accuracy if labels are not tags of spans."""
+        """Return the span F1, or the token accuracy if labels are not span tags."""
         self._fitted()
         columns = Columns.of(X)
         truth, _ = read_tags(y, self.scheme_, self.repair, columns.place)
         return span_scorer(self, columns, truth, self.scheme_)
 
     def explain(self, sentence: Any = None, top: int = 10) -> Any:
-        """Explain the model by its largest weights, or the labels of one sentence.
+        """Explain the model by its largest weights, or explain the predicted labels of one sentence.
 
         Parameters
         ----------
@@ -391,7 +391,8 @@ class Tagger(BaseEstimator):
         Returns
         -------
         ModelExplanation or SentenceExplanation
-            For ``print``, ``as_dict``, ``to_json``, ``to_frame``, ``to_html``, or display in a notebook.
+            Can be printed, displayed in a notebook, or converted by ``as_dict``, ``to_json``, ``to_frame`` and
+            ``to_html``.
         """
         from maxendnet.text.results.explain import explain_model, explain_sentence
 
@@ -455,10 +456,12 @@ class Tagger(BaseEstimator):
 
     @classmethod
     def _from_application(cls, application: dict[str, Any], estimator: Any) -> Tagger:
-        """Return the tagger that `save` described; raise if the description is invalid."""
+        """Return the tagger that `save` described, or raise an error if the description is invalid."""
         features = TokenFeatures.from_plain(application["features"], estimator.model_.feature_names)
         if features.n_hashed is not None and features.n_hashed != estimator.n_features_in_:
-            raise TextError(f"{features.n_hashed} hashed features, but weights for {estimator.n_features_in_}")
+            raise TextError(
+                f"there are {features.n_hashed} hashed features, but weights for {estimator.n_features_in_}"
+            )
         temperature = float(application["temperature"])
         if not (np.isfinite(temperature) and temperature > 0):
             raise TextError(f"the temperature is {temperature}")

@@ -18,12 +18,12 @@ except ImportError:  # Windows
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Write a file atomically, also with respect to power cuts.
+    """Write a file atomically, even if there is a power cut.
 
-    The content goes to a temporary file in the same folder, which is synced and renamed; then the folder is synced.
-    Permissions are those of the replaced file, or of an ordinary new file; the target of a symbolic link is replaced.
-    After a failure the temporary file is removed and the old file is unchanged. A process that is killed leaves its
-    temporary file, which the next write to the same path removes (not on Windows).
+    The content goes to a temporary file in the same folder, which is synced and renamed. Then the folder is synced.
+    Permissions are those of the replaced file, or of an ordinary new file. If the path is a symbolic link, its target
+    is replaced. After a failure the temporary file is removed and the old file is unchanged. A process that is killed
+    leaves its temporary file, which the next write to the same path removes (not on Windows).
 
     Parameters
     ----------
@@ -47,10 +47,10 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     final = os.path.realpath(os.fspath(path))
     folder, name = os.path.split(final)
     if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or give another path", folder)
+        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or use another path", folder)
     mode = _mode(final)
     start = _start_of_temporaries(name)
-    _remove_leftovers(folder, start)  # before the new content, which may need their space
+    _remove_leftovers(folder, start)  # done first, because the new content may need their space
     temporary, file = _new_temporary(folder, start)
     try:
         with file:
@@ -61,8 +61,8 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
             os.fsync(file.fileno())
             if fcntl is None:
                 file.close()  # Windows does not rename open files
-            os.replace(temporary, final)  # while the lock is held: see _remove_leftovers
-    except BaseException:  # including Ctrl-C
+            os.replace(temporary, final)  # the lock must still be held, see _remove_leftovers
+    except BaseException:  # this includes Ctrl-C
         with suppress(OSError):
             os.unlink(temporary)
         raise
@@ -77,7 +77,7 @@ def _start_of_temporaries(name: str) -> str:
 def _new_temporary(folder: str, start: str) -> tuple[str, BinaryIO]:
     """Create a file, and return it open and locked.
 
-    Files of mkstemp could only be read by their owner.
+    mkstemp is not used, because only the owner could read its files.
     """
     while True:
         path = os.path.join(folder, f"{start}{os.getpid()}-{secrets.token_hex(4)}.tmp")
@@ -91,24 +91,24 @@ def _new_temporary(folder: str, start: str) -> tuple[str, BinaryIO]:
             with suppress(OSError):
                 os.unlink(path)
             raise
-        file.close()  # another process removed it before it was locked: try again
+        file.close()  # another process removed it before it was locked, so try again
 
 
 def _remove_leftovers(folder: str, start: str) -> None:
     """Remove temporary files of this path whose writers were killed.
 
     A writer holds an exclusive lock (flock) on its temporary file until it is renamed, and the system releases the lock
-    when the process ends. So a file whose lock can be taken has no writer. Neither its age (writes may be slow) nor the
-    process id in its name (ids are reused, and containers have their own) would show that. A writer whose new file is
-    removed before it was locked creates another one.
+    when the process ends. So a file whose lock can be taken has no writer. Neither its age nor the process id in its
+    name would show that, because writes may be slow, ids are reused, and containers have their own ids. A writer whose
+    new file is removed before it was locked creates another one.
     """
     if fcntl is None:
         return
     ours = re.compile(re.escape(start) + r"\d+-[0-9a-f]{8}\.tmp")
-    with suppress(OSError):  # a folder that cannot be listed can still be written
+    with suppress(OSError):  # a folder that cannot be listed may still be writeable
         entries = [entry for entry in os.scandir(folder) if ours.fullmatch(entry.name)]
         for path in [entry.path for entry in entries if entry.is_file(follow_symlinks=False)]:
-            with suppress(OSError):  # removed meanwhile, not ours, or locked by its writer
+            with suppress(OSError):  # it was removed meanwhile, belongs to another user, or is locked by its writer
                 handle = os.open(path, os.O_RDWR)  # network file systems lock only files open for writing
                 try:
                     if take_lock(handle, wait=False):
@@ -127,13 +127,13 @@ def take_lock(handle: int, wait: bool) -> bool:
     handle : int
         Descriptor of a file that is open for writing, as network file systems require.
     wait : bool
-        Whether to wait for the lock; otherwise ``BlockingIOError`` is raised if it is taken. Two descriptors of a file
-        in one process are different holders.
+        Whether to wait for the lock. If False, ``BlockingIOError`` is raised if the lock is taken, even by another
+        descriptor of the file in the same process.
 
     Returns
     -------
     bool
-        False if the system or the file system has no locks.
+        False if the operating system or the file system does not support locks.
     """
     if fcntl is None:
         return False
@@ -147,7 +147,7 @@ def take_lock(handle: int, wait: bool) -> bool:
 
 
 def drop_lock(handle: int) -> None:
-    """Release the lock of an open file, also of child processes."""
+    """Release the lock of an open file, including locks that child processes inherited."""
     if fcntl is not None:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_UN)
@@ -160,9 +160,9 @@ def _mode(path: str) -> int | None:
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, "This is a folder; give the path of a file", path)
+        raise IsADirectoryError(errno.EISDIR, "This is a folder; expected the path of a file", path)
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "This is not a regular file and is not replaced; give the path of a file", path)
+        raise OSError(errno.EINVAL, "This is not a regular file and is not replaced; expected the path of a file", path)
     return stat.S_IMODE(status.st_mode)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real scalar that a float can represent; not a bool."""
+    """Whether a value is a real number, not a bool, that a float can represent."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) <= sys.float_info.max
     return isinstance(value, (float, np.integer, np.floating))
@@ -22,13 +22,13 @@ def require_count(name: str, value: Any) -> None:
 
 
 def require_level(name: str, value: Any) -> None:
-    """Raise ``ValueError`` unless the value is a bool or a count of at least 0."""
+    """Raise ``ValueError`` unless the value is a bool or an integer of at least 0, as for ``verbose``."""
     if not isinstance(value, (int, np.integer, np.bool_)) or value < 0:
-        raise ValueError(f"{name} must be 0, 1 or 2, got {value!r}.")
+        raise ValueError(f"{name} must be a bool or an integer of at least 0, got {value!r}.")
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """Return the random generator of a ``random_state`` as in scikit-learn."""
+    """Convert a ``random_state`` as in scikit-learn to a random generator."""
     if isinstance(random_state, np.random.RandomState):
         random_state = random_state.randint(2**31)
     try:

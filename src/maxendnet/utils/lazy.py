@@ -13,7 +13,7 @@ from typing import Any
 def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any], Callable[[], list[str]]]:
     """Import the names under ``if TYPE_CHECKING`` of a package on first use.
 
-    The imports for type checkers are the only list of these names.
+    The names are parsed from the source file, so that the imports for type checkers are their only list.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def lazily(package: str, file: str) -> tuple[dict[str, str], Callable[[str], Any
         if homes[name] == package:  # a submodule
             return importlib.import_module(f"{package}.{name}")
         value = getattr(importlib.import_module(homes[name]), name)
-        setattr(sys.modules[package], name, value)  # the next lookup does not call this function
+        setattr(sys.modules[package], name, value)  # so that the next lookup does not call this function
         return value
 
     def __dir__() -> list[str]:

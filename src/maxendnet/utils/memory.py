@@ -16,7 +16,7 @@ UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 def available_memory() -> float:
     """Return the bytes that can be allocated without swapping, or infinity if unknown."""
     limits = [math.inf]
-    with suppress(OSError, ValueError):  # of a container; "max" means no limit
+    with suppress(OSError, ValueError):  # limit of a container; int("max"), which means no limit, raises ValueError
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     try:
         match = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
@@ -33,16 +33,16 @@ def available_memory() -> float:
 def check_memory(
     n_bytes: float, what: str, advice: str, most: float = math.inf, error: type[ValueError] = ValueError
 ) -> None:
-    """Raise an error if more memory is required than available.
+    """Raise an error if more memory is required than is available.
 
     Parameters
     ----------
     n_bytes : int or float
-        Lower bound of the required memory.
+        Lower bound on the required memory.
     what : str
-        Subject of the message.
+        What needs the memory: the subject of the message.
     advice : str
-        End of the message, an alternative.
+        Alternative for the user: the end of the message.
     most : float, optional
         A fixed limit in addition to the available memory.
     error : type, default=ValueError

@@ -7,18 +7,18 @@ import time
 from typing import Any, TextIO
 
 SECONDS_BETWEEN_LINES = 60.0
-"""Time between lines of a log file."""
+"""Time between lines in a log file."""
 
 
 def progress_bar(items: Any = None, *, show: bool | int = True, **options: Any) -> Any:
     """Return a progress bar on the error stream.
 
-    Without a terminal it prints one line per minute and one at the end.
+    If the stream is not a terminal, it prints one line per minute and one at the end.
 
     Parameters
     ----------
     items : iterable, optional
-        Items to count. By default call ``update``.
+        Items to iterate over. If there are none, call ``update`` of the progress bar.
     show : bool, default=True
     **options
         Further options of ``tqdm``.
@@ -31,9 +31,9 @@ def progress_bar(items: Any = None, *, show: bool | int = True, **options: Any) 
 
 
 class SpacedLines:
-    """Stream that writes the latest redrawn text as a line.
+    """Stream that writes a progress bar to a log file.
 
-    It does so every ``seconds`` and at a newline.
+    It writes the latest text as a line every ``seconds`` and at a newline.
 
     Examples
     --------

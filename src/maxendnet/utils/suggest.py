@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, names: Iterable[str], form: str = "{!r}") -> str:
-    """Return the end of a message that suggests a similar name, or "".
+    """Return a sentence for messages that suggests a similar name, or an empty string.
 
     Examples
     --------

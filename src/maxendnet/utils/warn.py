@@ -9,7 +9,7 @@ PACKAGE = __name__.split(".")[0]
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the position of the nearest caller outside this package."""
+    """Issue a warning that points to the nearest caller outside this package."""
     level = 1
     while sys._getframe(level).f_globals.get("__name__", "").split(".")[0] == PACKAGE and sys._getframe(level).f_back:
         level += 1

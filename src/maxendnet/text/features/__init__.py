@@ -1,1 +1,1 @@
-"""Features of tokens."""
+"""Token features: templates and word forms."""

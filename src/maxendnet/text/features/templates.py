@@ -9,10 +9,10 @@
     B                         weights for pairs of neighbouring labels
     # a comment
 
-Each line ``U...`` gives one feature of every token. Its name is the line, with each macro ``%x[row,column]`` replaced
-by a cell; rows are relative to the token. Outside of the sentence, cells are ``_B-1``, ``_B-2``, ... before it, and
-``_B+1``, ``_B+2``, ... after it. Lines with the same resulting name give the same feature. A line gives no feature if a
-word form has no value, such as a word without a cluster.
+Each line ``U...`` defines one feature of every token. Its name is the line, with each macro ``%x[row,column]`` replaced
+by a cell. Rows are relative to the token. Cells before the sentence are ``_B-1``, ``_B-2``, ..., and cells after it are
+``_B+1``, ``_B+2``, ... Lines with the same resulting name produce the same feature. A line produces no
+feature if a word form has no value, such as a word without a cluster.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ class Macro(NamedTuple):
     """A cell near a token."""
 
     row: int
-    """Relative to the token."""
+    """Row of the cell, relative to the token."""
     column: str
     """A column number, or the name of a word form."""
 
 
 class Pattern(NamedTuple):
-    """A template line: texts, with macros between them."""
+    """A template line: literal texts with macros between them."""
 
     texts: tuple[str, ...]
-    """One more than the macros."""
+    """Literal texts before, between and after the macros (one more than the macros)."""
     macros: tuple[Macro, ...]
 
 
@@ -88,7 +88,7 @@ class Template:
         Raises
         ------
         TextError
-            Invalid template. The message begins with ``name:line:``.
+            If the template is invalid. The message begins with ``name:line:``.
         """
         if not isinstance(text, str):
             raise TextError(f"{name}:1: a template must be a string, got a {type(text).__name__}.")
@@ -101,16 +101,16 @@ class Template:
             if line[0] == "U":
                 patterns.append(_pattern(line, f"{name}:{number}"))
             elif line[0] == "B" and "%x" not in line:
-                bigram = True  # B with an identifier is the same for every token
+                bigram = True  # an identifier after B has no effect, because it is the same for every token
             elif line[0] == "B":
                 raise TextError(
-                    f"{name}:{number}: {line!r} combines a pair of labels with a cell, which is not supported; write "
-                    f"B, and the cell in a line U."
+                    f"{name}:{number}: {line!r} combines a label pair with a cell, which is not supported; write "
+                    f"a line B, and a line U with the cell."
                 )
             else:
                 raise TextError(f"{name}:{number}: {line!r} does not begin with U, B or #.")
         if not patterns:
-            raise TextError(f"{name}:1: no line begins with U; give at least one feature, such as U00:%x[0,0].")
+            raise TextError(f"{name}:1: no line begins with U; write at least one feature, such as U00:%x[0,0].")
         return cls(tuple(patterns), bigram, text)
 
 
@@ -145,7 +145,7 @@ def read_template(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     TextError
-        Invalid template. The message begins with ``file:line:``.
+        If the template is invalid. The message begins with ``file:line:``.
 
     Examples
     --------
@@ -216,7 +216,7 @@ TAGGED_WORDS = WORDS.replace(
     "\n" + "\n".join([*_window("pos", "1", range(-2, 3)), "Upos_pair[-1]=%x[-1,1]/%x[0,1]",
                       "Upos_pair[+1]=%x[0,1]/%x[1,1]", "Upos_triple=%x[-1,1]/%x[0,1]/%x[1,1]"]) + "\nB\n",
 )  # fmt: skip
-"""`WORDS`, and parts of speech in the second column."""
+"""`WORDS` and features of the parts of speech in the second column."""
 
 CHARACTERS = "\n".join(
     [

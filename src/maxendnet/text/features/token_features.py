@@ -1,4 +1,4 @@
-"""Features of sentences by a template, as `Examples`.
+"""Template features of sentences, as `Examples`.
 
 Features are computed column by column on integer codes. Each word form is computed once per distinct word, a window is
 a shifted array of codes, and feature names are built only once per distinct feature.
@@ -32,7 +32,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
 
 FEW_TOKENS = 60
-"""Maximum number of tokens that are looked up one by one; for so few, array operations are slower."""
+"""Maximum number of tokens whose features are looked up one by one, because array operations are slower then."""
 CACHE_SIZE = 100_000
 """Maximum number of entries of each cache for short inputs."""
 BROWN_PREFIXES = (4, 6, 10)
@@ -40,7 +40,7 @@ UNSAVED = ("_forms", "_form_caches", "_line_caches")
 
 
 class _Cache(dict[Any, Any]):
-    """Values of a function, computed once for each key."""
+    """Cache of a function, which is computed once for each key."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _Cache(dict[Any, Any]):
 
 
 def _line_cache(texts: tuple[str, ...], code_of: Callable[[str], int]) -> _Cache:
-    """Return a cache of feature codes by the cell, or tuple of cells, of a line."""
+    """Return a cache from the cell, or tuple of cells, of a template line to the feature code."""
     name = "%s".join(text.replace("%", "%%") for text in texts)
 
     def code(cells: Any) -> int:
@@ -80,13 +80,13 @@ class TokenFeatures(BaseEstimator):
         - ``chunks``: the template of CRF++ for CoNLL-2000, words and parts of speech in a window of five;
         - ``characters``: window of five characters; for word segmentation.
     min_count : int, default=1
-        Minimum number of tokens with a feature; rarer features are dropped.
+        Minimum number of tokens with a feature. Rarer features are dropped.
     n_hashed : int or None, default=None
-        Number of columns for hashed features. No names are stored, and the model has a fixed size. None: one column for
-        each feature.
+        Number of columns for hashed features. No names are stored, and the model has a fixed size. By default there is
+        one column for each feature.
     gazetteers : dict of str to path or list of str, or None, default=None
-        Lists of phrases by name, one phrase a line. Built-in templates include them as features; other templates refer
-        to them as ``%x[0,name]``.
+        Lists of phrases by name, one phrase per line. Built-in templates include them as features. Other templates
+        refer to them as ``%x[0,name]``.
     clusters : dict of str to path or dict, or None, default=None
         Word clusters by name, such as Brown clusters: ``%x[0,name]``, or ``%x[0,name:4]`` for the first four characters
         of the cluster.
@@ -97,7 +97,7 @@ class TokenFeatures(BaseEstimator):
     template_name_ : str
         Name or text of the template: ``template``, or the name that "auto" chose.
     feature_names_ : FeatureNames or None
-        Names of the columns; None for hashed features.
+        Names of the columns, or None for hashed features.
     n_columns_in_ : int
         Number of columns of the sentences.
 
@@ -138,7 +138,7 @@ class TokenFeatures(BaseEstimator):
         )
         line_codes, names = self._named_codes(columns)
         self.feature_names_: FeatureNames | None = None
-        self._merged = True  # whether several lines may give the same feature
+        self._merged = True  # whether several lines may produce the same feature
         if self.n_hashed is not None:
             return self._examples(_codes_by_name(line_codes, names, self._hash), columns.offsets, y)
         distinct = list(dict.fromkeys(chain.from_iterable(names)))
@@ -148,7 +148,7 @@ class TokenFeatures(BaseEstimator):
         else:
             codes = _with_columns(line_codes, names, np.arange(len(distinct), dtype=np.int32))
         if self.min_count > 1:
-            # a feature that a token has from two lines of the template counts twice, as in CRF++
+            # if two template lines produce the same feature of a token, it counts twice, as in CRF++
             is_frequent = np.bincount(codes[codes >= 0], minlength=len(distinct)) >= self.min_count
             codes, distinct = _renumbered(codes, is_frequent), list(compress(distinct, is_frequent))
         self.feature_names_ = FeatureNames(distinct)
@@ -178,7 +178,7 @@ class TokenFeatures(BaseEstimator):
         else:
             known = ", ".join([*READY, "auto"])
             raise TextError(
-                f"template is {template!r}; give {known}, or the text of a template (read it with read_template)."
+                f"template is {template!r}; pass {known}, or the text of a template (read it with read_template)."
             )
         self.template_, self.template_name_ = Template.parse(text), template
         self._forms = {name: self._source(name) for name in self.template_.columns}
@@ -188,7 +188,7 @@ class TokenFeatures(BaseEstimator):
     def _source(self, column: str) -> tuple[int, Callable[[str], str] | Gazetteer | None]:
         """Return the input column of a template column, and its word form.
 
-        The form None is the word itself.
+        A form of None means the word itself.
         """
         number, dot, form = column.partition(".") if column[0].isdigit() else ("0", ".", column)
         if not number.isdecimal() or int(number) >= self.n_columns_in_:
@@ -210,13 +210,13 @@ class TokenFeatures(BaseEstimator):
             known = ", ".join(
                 [*FORMS, "prefix1 ... prefix9", "suffix1 ... suffix9", *self.gazetteers_, *self.clusters_]
             )
-            raise TextError(f"the template uses %x[...,{column}], but {form!r} is not a form; the forms are {known}.")
+            raise TextError(f"the template uses %x[...,{column}], but {form!r} is not a word form; use one of {known}.")
         return int(number), function
 
     # ---- sentences to features ---------------------------------------------------------------------------------------
 
     def transform(self, X: Any, y: Any = None) -> Examples:
-        """Return sentences as `Examples`; features that are not in the fit are ignored."""
+        """Return sentences as `Examples`. Features that did not occur in the fit are ignored."""
         if "template_" not in vars(self):  # check_is_fitted alone takes a tenth of the time for a short sentence
             check_is_fitted(self, "template_")
         columns = Columns.of(X)
@@ -258,11 +258,11 @@ class TokenFeatures(BaseEstimator):
         Returns
         -------
         ndarray of shape (n_tokens, n_lines), int32
-            -1 for no feature, or a feature that is not in the fit.
+            -1 if there is no feature, or the feature did not occur in the fit.
         """
         if columns.n_columns != self.n_columns_in_ and columns.n_tokens:
             raise TextError(
-                f"the sentences have {columns.n_columns} columns, but those of the fit had {self.n_columns_in_}; give "
+                f"the sentences have {columns.n_columns} columns, but those of the fit had {self.n_columns_in_}; pass "
                 f"the same columns."
             )
         if not columns.n_tokens:
@@ -279,14 +279,14 @@ class TokenFeatures(BaseEstimator):
     def _named_codes(self, columns: Columns) -> tuple[list[IntArray], list[list[str]]]:
         """Return the feature codes of tokens for each template line, and their names.
 
-        Codes start at 0 for each line; -1 means no feature.
+        Codes start at 0 for each line. -1 means no feature.
         """
         at, padded = self._padded(columns)
         lines = [_line_codes(pattern, padded, at) for pattern in self.template_.patterns]
         return [codes for codes, _ in lines], [names for _, names in lines]
 
     def _codes_by_kernel(self, columns: Columns, names: FeatureNames) -> IntArray:
-        """Look up features by a kernel, which builds no strings."""
+        """Look up features by a kernel, which does not build their names as strings."""
         at, padded = self._padded(columns)
         patterns = self.template_.patterns
         number_of = {name: k for k, name in enumerate(padded)}
@@ -376,7 +376,7 @@ class TokenFeatures(BaseEstimator):
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        # functions of forms cannot be pickled; __setstate__ creates them again
+        # the functions of word forms cannot be pickled, so __setstate__ creates them again
         return {key: value for key, value in super().__getstate__().items() if key not in UNSAVED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -385,7 +385,7 @@ class TokenFeatures(BaseEstimator):
             self._set_up(self.template_name_, self.gazetteers_, self.clusters_, self.n_columns_in_)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return everything but the feature names as plain values for JSON."""
+        """Return everything except the feature names as plain values for JSON."""
         check_is_fitted(self, "template_")
         return {
             "template": self.template_name_,
@@ -486,21 +486,21 @@ def _line_codes(pattern: Pattern, padded: Mapping[str, Coded], at: IntArray) -> 
 
 
 def _renumbered(codes: IntArray, keep: NDArray[np.bool_]) -> IntArray:
-    """Return the codes after features are dropped; -1 for no feature."""
+    """Return the codes after features are dropped. -1 means no feature."""
     rank = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1)  # the last entry is for the code -1
     return rank.astype(codes.dtype)[codes]
 
 
 def _codes_by_name(line_codes: list[IntArray], names: list[list[str]], code_of: Callable[[str], int]) -> IntArray:
-    """Return the columns of features by their names; shape (n_tokens, n_lines)."""
+    """Replace codes of template lines by the columns of the feature names, shape (n_tokens, n_lines)."""
     flat = list(chain.from_iterable(names))
     return _with_columns(line_codes, names, np.fromiter(map(code_of, flat), dtype=np.int32, count=len(flat)))
 
 
 def _with_columns(line_codes: list[IntArray], names: list[list[str]], columns: IntArray) -> IntArray:
-    """Replace codes of template lines by columns; shape (n_tokens, n_lines).
+    """Replace codes of template lines by columns, shape (n_tokens, n_lines).
 
-    ``columns`` has one entry for each name, with the names of all lines concatenated.
+    ``columns`` contains the column of each name, for the concatenated names of all lines.
     """
     starts = offsets_of(map(len, names))
     out = np.empty((len(line_codes[0]), len(line_codes)), dtype=np.int32)
@@ -514,14 +514,14 @@ def _with_columns(line_codes: list[IntArray], names: list[list[str]], columns: I
 class DictFeatures(BaseEstimator):
     """Transformer from feature dicts to `Examples`, with rare features dropped.
 
-    Estimators accept feature dicts directly; use this for a minimum count or a fixed number of columns.
+    Estimators accept feature dicts directly. Use this class for a minimum count or a fixed number of columns.
 
     Parameters
     ----------
     min_count : int, default=1
-        Minimum number of nodes with a feature; rarer features are dropped.
+        Minimum number of nodes with a feature. Rarer features are dropped.
     n_hashed : int or None, default=None
-        Number of columns for hashed features. None: one column for each feature.
+        Number of columns for hashed features. By default there is one column for each feature.
 
     Attributes
     ----------

@@ -7,15 +7,15 @@ form               value                                                        
 ``shape``          classes of letters and digits                                            ``xXxxxx-dd``
 ``short_shape``    shape without repetitions                                                ``xXx-d``
 ``case``           ``lower``, ``title``, ``upper``, ``mixed``, ``number`` or ``sign``       ``mixed``
-``digits``         word with 0 for each digit; no value without digits                      ``iPhone-00``
+``digits``         word with 0 for each digit; no value if it has no digits                 ``iPhone-00``
 ``kind``           Unicode category of the first character                                  ``Ll``
 ``length``         number of characters                                                     ``9``
 ``prefix3``        first 3 characters (any number 1 to 9); no value for shorter words       ``iPh``
 ``suffix3``        last 3 characters                                                        ``-12``
 =================  =======================================================================  ==================
 
-Forms apply to the first column; ``1.lower`` applies to the second. Names of gazetteers and clusters are also forms, and
-``brown:4`` is the first four characters of the cluster in ``brown``.
+Forms apply to the first column. ``1.lower`` applies ``lower`` to the second column. Names of gazetteers and clusters
+are also forms, and ``brown:4`` is the first four characters of the cluster in ``brown``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def case(word: str) -> str:
 
 
 def digits(word: str) -> str:
-    """Return the word with 0 for each digit; empty without digits."""
+    """Return the word with 0 for each digit, or an empty string if it has no digits."""
     return "".join("0" if letter.isdigit() else letter for letter in word) if any(map(str.isdigit, word)) else ""
 
 
@@ -94,9 +94,9 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def affix(side: str, n: int) -> Callable[[str], str]:
-    """Return the function that gives the first or last n characters of a word.
+    """Return a function that returns the first or last n characters of a word.
 
-    Its value is empty for words of at most n characters.
+    For words of at most n characters it returns an empty string.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def affix(side: str, n: int) -> Callable[[str], str]:
 
 
 def form_of(name: str) -> Callable[[str], str] | None:
-    """Return the function of a form; None if there is no such form."""
+    """Return the function of a built-in form, or None if there is no such form."""
     match = re.fullmatch(r"(prefix|suffix)([1-9])", name)
     return affix(match[1], int(match[2])) if match else FORMS.get(name)
 
@@ -144,7 +144,7 @@ class Gazetteer:
             candidates.sort(key=len, reverse=True)
 
     def tags(self, words: Sequence[str]) -> list[str]:
-        """Return B for the first word of a phrase, I for its other words, else ""."""
+        """Return B for the first word of a phrase, I for its other words, and "" for words outside of phrases."""
         lower = [word.lower() for word in words]
         tags = [""] * len(words)
         t = 0
@@ -160,7 +160,7 @@ class Gazetteer:
 
 
 def read_gazetteer(source: Any, name: str) -> Gazetteer:
-    """Read phrases from a file with one phrase a line, or from a collection.
+    """Read phrases from a file with one phrase per line, or from a collection.
 
     Examples
     --------
@@ -174,15 +174,15 @@ def read_gazetteer(source: Any, name: str) -> Gazetteer:
     phrases: list[Any] = list(source) if isinstance(source, Iterable) else [None]
     wrong = next((phrase for phrase in phrases if not isinstance(phrase, str)), "")
     if wrong != "":
-        raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; give a path or a list of strings.")
+        raise TextError(f"gazetteer {name!r} has the phrase {wrong!r}; expected a path or a list of strings.")
     return Gazetteer(phrases)
 
 
 def read_clusters(source: Any, name: str) -> dict[str, str]:
     """Read word clusters from a file, or from a mapping of words to clusters.
 
-    Lines of a file have a word and its cluster, separated by a tab or spaces. The format of Brown clusters is also
-    accepted: the cluster in 0s and 1s, the word, and optionally a count, which is ignored.
+    Each line of a file contains a word and its cluster, separated by a tab or spaces. The format of Brown clusters is
+    also accepted: the cluster in 0s and 1s, the word, and optionally a count, which is ignored.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def read_clusters(source: Any, name: str) -> dict[str, str]:
             cluster_of[word] = cluster
     else:
         raise TextError(
-            f"clusters {name!r} are a {type(source).__name__}; give a path or a dict from words to clusters."
+            f"clusters {name!r} are a {type(source).__name__}; expected a path or a dict from words to clusters."
         )
     wrong = next((item for item in cluster_of.items() if not all(isinstance(part, str) for part in item)), None)
     if wrong is not None:
@@ -213,6 +213,6 @@ def read_clusters(source: Any, name: str) -> dict[str, str]:
 
 
 def _lines(path: Any) -> list[tuple[str, str]]:
-    """Return the places and texts of the non-blank lines of a file."""
+    """Return pairs (``file:line``, text) for the non-blank lines of a file."""
     text, name = text_of(path)
     return [(f"{name}:{k}", line.strip()) for k, line in enumerate(text.split("\n"), 1) if line.strip()]

@@ -19,28 +19,28 @@ from maxendnet.text.reading.errors import TextError
 FloatArray = NDArray[np.float64]
 
 MIN_PROBABILITY = 1e-12
-"""Lower limit of the probability of a true label."""
+"""Lower limit for the probability of a true label, so that the log loss is finite."""
 ENOUGH_TOKENS = 3000
-"""Held-out tokens that determine the temperature well enough (measured in benchmarks/TEXT.md)."""
+"""Number of held-out tokens that is enough to fit the temperature (measured in benchmarks/TEXT.md)."""
 
 
 class HeldOut(NamedTuple):
-    """A fold: its sentences, and a model fitted to the other folds."""
+    """A held-out fold: its sentences, and a model fitted to the other folds."""
 
     model: Any
     examples: Examples
     bound: Any
     """The structure of the model, bound to the sentences."""
     labels: NDArray[np.int64]
-    """(n_tokens,): indices of the true labels among the classes of the model; -1 for labels it does not have."""
+    """(n_tokens,): indices of the true labels among the classes of the model; -1 for other labels."""
 
 
 def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state: int = 0) -> float:
     """Fit the temperature of a model by cross-validation.
 
-    The temperature minimises the log loss of the marginals of held-out tokens, with a weak prior around 1. Folds are
-    held out one after the other, each with a fit to the others, until `ENOUGH_TOKENS` tokens were held out. For most
-    data that is one additional fit.
+    The temperature minimises the log loss of held-out token marginals, with a weak prior around 1. One fold after
+    another is held out while the model is fitted to the other folds, until there are `ENOUGH_TOKENS` held-out tokens.
+    For most data this takes one additional fit.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def shuffled_folds(cv: int, random_state: int = 0) -> Any:
 
 
 def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0, rules: Any = None) -> list[HeldOut]:
-    """Hold out folds, each with a model fitted to the others.
+    """Hold out one fold after another, and fit a model to the other folds each time.
 
-    It stops after `ENOUGH_TOKENS` held-out tokens.
+    No more folds are held out after `ENOUGH_TOKENS` held-out tokens.
 
-    Predictions for the held-out folds follow the rules, if given.
+    If there are ``rules``, predictions for the held-out folds follow them.
     """
     if len(examples) < cv:
         raise TextError(f"a temperature needs at least {cv} examples for {cv} folds, got {len(examples)}.")
@@ -103,10 +103,11 @@ def temperature_of(folds: list[HeldOut]) -> float:
     from scipy.optimize import minimize_scalar
 
     def loss(log_temperature: float) -> float:
-        # log-normal prior with standard deviation 1: a few sentences without any error would give the temperature 0
+        # log-normal prior with standard deviation 1, because a few sentences without any error would lead to
+        # temperature 0
         return 0.5 * log_temperature**2 + sum(_log_loss(fold, float(np.exp(log_temperature))) for fold in folds)
 
-    # search on a grid first: the loss need not be convex, and is flat at the ends
+    # search on a grid first, because the loss need not be convex and is flat at the ends
     grid = np.log(np.geomspace(0.01, 100.0, 17))
     best = int(np.argmin([loss(value) for value in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
@@ -126,9 +127,9 @@ class Reliability:
     Parameters
     ----------
     confidence, accuracy : ndarray of shape (n_bins,)
-        Mean confidence and accuracy of the predictions in each bin; NaN for empty bins.
+        Mean confidence and accuracy of the predictions in each bin, or NaN for empty bins.
     count : ndarray of shape (n_bins,)
-        Number of predictions.
+        Number of predictions in each bin.
 
     Examples
     --------
@@ -159,7 +160,7 @@ class Reliability:
     def plot(self, ax: Any = None) -> Any:
         """Draw the reliability diagram, and return its axis.
 
-        ``ax`` is an axis of matplotlib; None creates one.
+        ``ax`` is a matplotlib axis. None creates one.
         """
         if ax is None:
             from matplotlib.figure import Figure
@@ -198,7 +199,7 @@ def reliability(probabilities: Any, right: Any, n_bins: int = 10) -> Reliability
     p, truth = np.asarray(probabilities, dtype=np.float64).ravel(), np.asarray(right, dtype=bool).ravel()
     if p.shape != truth.shape:
         raise TextError(
-            f"there are {len(p)} probabilities and {len(truth)} truth values; give one truth value per probability."
+            f"there are {len(p)} probabilities and {len(truth)} truth values; expected one truth value per probability."
         )
     if len(p) and not (p.min() >= 0 and p.max() <= 1 + 1e-9):
         raise TextError(f"probabilities must be between 0 and 1, got {p.min():g} to {p.max():g}.")

@@ -17,17 +17,17 @@ class Candidate(NamedTuple):
     examples: Examples
     model: Any
     rules: Any = None
-    """Rules of the scheme that predictions follow; None for the tags of the user."""
+    """Rules of the tag scheme that predictions follow, or None for the user's own scheme."""
 
 
 class Calibration(NamedTuple):
-    """Settings that were fitted to held-out sentences; the defaults change nothing."""
+    """Settings that were fitted to held-out sentences. The default values do not change predictions."""
 
     temperature: float = 1.0
     outside: float = 0.0
     """Outside bias: a number added to the score of the label O."""
     f1: float = np.nan
-    """F1 of spans on the held-out sentences."""
+    """Span F1 on the held-out sentences."""
 
 
 def calibrate(candidate: Candidate, scheme: str, cv: int) -> Calibration:

@@ -1,7 +1,7 @@
-"""BIOES tags inside a model whose user has BIO tags.
+"""BIOES tags inside a model that is trained on, and predicts, BIO tags.
 
-BIOES has separate labels for the last token and for single tokens of spans, so that a model also learns how spans end.
-Predictions follow the rules of BIOES. Every such labelling has one BIO equivalent: S becomes B, and E becomes I.
+BIOES has separate labels for the last token of a span and for spans of one token, so that a model also learns how spans
+end. Predictions follow the rules of BIOES. Every such labelling has one BIO equivalent: S becomes B, and E becomes I.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from maxendnet.rules import bioes
 from maxendnet.text.reading.tag_schemes import convert_tags
 
 BIO_LETTERS = {"B": "B", "S": "B", "I": "I", "E": "I", "O": "O"}
-"""The BIO letter for each BIOES letter."""
+"""BIO letter for each BIOES letter."""
 
 
 class InternalTags(NamedTuple):
-    """BIO tags for the BIOES labels of a model.
+    """Conversion of a model's BIOES labels to BIO tags.
 
     Examples
     --------
@@ -36,11 +36,11 @@ class InternalTags(NamedTuple):
     names: NDArray
     """(n_labels,): the BIO tag of each label."""
     rules: Any
-    """The rule of BIOES."""
+    """Rule that the BIOES labels of a sentence must satisfy."""
 
     @classmethod
     def of(cls, classes: NDArray) -> InternalTags:
-        """Table for the BIOES labels of a model."""
+        """Return the conversion for the BIOES labels of a model."""
         return cls(np.array(cls.as_bio(classes.tolist()), dtype=object), bioes())
 
     @staticmethod
@@ -49,7 +49,7 @@ class InternalTags(NamedTuple):
         return [BIO_LETTERS[tag[0]] + tag[1:] for tag in labels]
 
     def probabilities(self, marginals: NDArray, labels: NDArray) -> NDArray:
-        """Probabilities of the BIO tags of these labels.
+        """Return the probability of the BIO tag of each token's label.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class InternalTags(NamedTuple):
 
 
 def as_bioes(examples: Examples, y: list[list[str]]) -> Examples:
-    """Replace the labels of sentences, whose BIO tags are y, by BIOES tags.
+    """Return the sentences with the BIO tags y converted to BIOES tags as labels.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Outside bias: a number added to the score of O for a better F1 of spans.
+"""Outside bias: a number added to the score of O for a better span F1.
 
 The labelling with the highest score maximises the number of correct labels, not F1. With calibrated probabilities, F1
 is best when all spans are predicted whose probability exceeds half of the best F1 (Lipton, Elkan & Naryanaswamy 2014).
-Where most tokens are outside of spans and many spans are missed, a lower score of O therefore raises F1.
+Therefore a lower score of O improves F1 if most tokens are outside of spans and many spans are missed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from maxendnet.text.reading.spans import LABELS, OUTSIDE, find_spans
 
 FloatArray = NDArray[np.float64]
 STEPS = np.arange(0.0, 3.01, 0.25)
-"""Candidate reductions of the log odds of O. The largest is a threshold of 5 %, which suits an F1 of 10 %."""
+"""Candidate reductions of the log odds of O. The largest is equivalent to a threshold of 5 %, which suits an F1 of
+10 %."""
 
 
 def added_scores(classes: NDArray, outside: float) -> FloatArray | None:
-    """Return the numbers to add to the scores of all labels; None for no change.
+    """Return the numbers to add to the scores of all labels, or None if nothing changes.
 
     Examples
     --------
@@ -42,7 +43,7 @@ def added_scores(classes: NDArray, outside: float) -> FloatArray | None:
 def with_added(bound: Any, w: FloatArray, added: FloatArray | None) -> tuple[Any, FloatArray]:
     """Return a bound structure and weights that include the added scores.
 
-    The added scores become a label feature of weight 1.
+    The added scores become the values of a label feature with weight 1.
     """
     if added is None:
         return bound, w
@@ -60,7 +61,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> tuple[
     """Fit the outside bias to held-out sentences.
 
     The bias is at most 0. Among all candidates whose F1 is within one standard error of the best, it is the one nearest
-    to 0. It is 0 with F1 NaN if the labels are not tags of spans with an outside label.
+    to 0. If the labels are not span tags with an outside label, the bias is 0 and F1 is NaN.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> tuple[
     Returns
     -------
     bias, f1 : float
-        The bias, and the F1 of spans on the held-out sentences with it.
+        The bias, and the span F1 on the held-out sentences with this bias.
     """
     truth = [labels for fold in folds for labels in true_labels(fold)]
     tags = {label for labels in truth for label in labels}
@@ -109,7 +110,7 @@ def nearest_to_best(counts: FloatArray) -> int:
     """
     totals = counts.sum(axis=1)
     f1 = totals[:, 0] / np.maximum(totals[:, 1], 1.0)
-    # the influence of each sentence on F1, to first order
+    # influence of each sentence on F1, by a first-order approximation
     influence = (counts[..., 0] - f1[:, None] * counts[..., 1]) / np.maximum(totals[:, 1], 1.0)[:, None]
     best = int(np.argmax(f1))
     error = np.sqrt(((influence - influence[best]) ** 2).sum(axis=1))

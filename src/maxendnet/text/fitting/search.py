@@ -14,7 +14,7 @@ from maxendnet.text.results.scores import span_scorer
 def search_constants(
     model: Any, examples: Examples, scheme: str, cv: int, n_jobs: int | None, verbose: int
 ) -> PathSearchCV:
-    """Cross-validate the hyper-parameters of a model with `span_scorer`."""
+    """Choose the hyper-parameters of a model by cross-validation with `span_scorer`."""
     scoring = partial(span_scorer, scheme=scheme)
     search = PathSearchCV(model, scoring=scoring, cv=shuffled_folds(cv), refit=False, n_jobs=n_jobs, verbose=verbose)
     return search.fit(examples)

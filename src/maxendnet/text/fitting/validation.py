@@ -25,7 +25,7 @@ class Evaluation(NamedTuple):
     objective: float
     gap: float
     score: float
-    """F1 of spans on the validation sentences; accuracy if labels are not tags of spans."""
+    """Span F1 on the validation sentences, or token accuracy if labels are not span tags."""
 
 
 @dataclass(eq=False)
@@ -44,7 +44,8 @@ class Validation:
     scheme : str
         Tag scheme of y.
     patience : int or None, default=None
-        Stop the fit after this number of consecutive evaluations without a better score. None: never.
+        Number of consecutive evaluations without a better score after which the fit stops. None disables early
+        stopping.
     verbose : int, default=0
         1 prints a line to stderr at every evaluation.
     outside : float, default=0.0
@@ -85,5 +86,5 @@ class Validation:
             print(f"{line}  validation {measure} {100 * score:.2f}", file=sys.stderr, flush=True)
         if self.patience is None:
             return False
-        best = int(np.argmax([evaluation.score for evaluation in self.evaluations]))  # the first of equals
+        best = int(np.argmax([evaluation.score for evaluation in self.evaluations]))  # the first one if there are ties
         return len(self.evaluations) - 1 - best >= self.patience

@@ -27,9 +27,10 @@ class ColumnFiles:
     features : str or TokenFeatures, default="words"
         Name of a built-in template, the text of a template (see `read_template`), or `TokenFeatures`.
     label : int or None, default=-1
-        Column of labels; negative numbers count from the last. None: no labels, for predictions.
+        Column of the labels. Negative numbers count from the last column. None means that there are no labels, for
+        predictions.
     columns : list of int or None, default=None
-        Columns of features, in the order of the template. None: all but that of the labels.
+        Columns of the features, in the order of the template. None means all columns except the labels.
 
     Examples
     --------
@@ -65,7 +66,7 @@ class ColumnFiles:
             )
         if self.features.template == "auto":
             raise ValueError(
-                "template='auto' needs the tokens of all files, but each worker sees only its own files; give "
+                "template='auto' needs the tokens of all files, but each worker sees only its own files; pass "
                 f"{', '.join(READY)}, or the text of a template."
             )
         self.label, self.columns = label, columns
@@ -76,7 +77,7 @@ class ColumnFiles:
         return f"ColumnFiles({len(self.paths)} files, features={name}, label={self.label})"
 
     def read_file(self, path: str) -> Examples | None:
-        """Return the examples of one file; None for an empty file."""
+        """Return the examples of one file, or None if the file is empty."""
         content = read_columns(Path(path), empty=True)
         if not len(content):
             return None

@@ -1,4 +1,4 @@
-"""Column files (CoNLL): one token a line, a blank line between sentences.
+"""Column files (CoNLL): one token per line, and a blank line between sentences.
 
 ::
 
@@ -7,7 +7,7 @@
 
     It           PRP  B-NP
 
-A file is read and checked as a whole, and stored by column, as features need it.
+A file is read and checked as a whole, and stored by column, because features are computed by column.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from maxendnet.utils.memory import available_memory, shown
 DOCSTART = "-DOCSTART-"
 BYTE_ORDER_MARK = "\ufeff"
 COMMENT = "\0"
-"""Replaces comment lines during parsing."""
+"""Text that replaces comment lines during parsing."""
 LINE = re.compile("[^\n]+")
 READ_BYTES = 1 << 24
-"""Bytes to read at a time."""
+"""Number of bytes to read at a time."""
 MEMORY_PER_BYTE = 6
 """Bytes of memory per byte of text during parsing (measured with three columns)."""
 
@@ -51,7 +51,7 @@ class Coded(NamedTuple):
 
     @classmethod
     def of(cls, cells: Sequence[str]) -> Coded:
-        """Code cells in order of first occurrence."""
+        """Encode cells by codes, which are numbered in order of first occurrence."""
         values = list(dict.fromkeys(cells))
         code_of = dict(zip(values, range(len(values))))
         return cls(np.fromiter(map(code_of.__getitem__, cells), dtype=np.int32, count=len(cells)), values)
@@ -61,23 +61,23 @@ class Coded(NamedTuple):
 class Columns:
     """Sentences, stored by column.
 
-    An integer index gives the rows of a sentence. A slice, an index array or a mask gives `Columns`, so that
-    scikit-learn splits sentences.
+    An integer index returns the rows of a sentence. A slice, an index array or a mask returns `Columns`, so that
+    scikit-learn's splitters split sentences.
 
     Parameters
     ----------
     cells : tuple of lists of str
         One list per column, with an entry for each token of all sentences.
     offsets : ndarray of shape (n_sentences + 1,)
-        Sentence i has the tokens ``offsets[i]:offsets[i + 1]``.
+        Sentence i consists of the tokens ``offsets[i]:offsets[i + 1]``.
     source : str, default=""
         Name of the file, for messages.
     lines : ndarray of shape (n_tokens,) or None, default=None
         Line number of each token in the file.
     coded : tuple of Coded or None, default=None
-        The columns as integer codes, if known.
+        The columns as integer codes, or None to compute them when needed.
     parts : tuple of Columns, default=()
-        The files that were concatenated.
+        The `Columns` of the files that were concatenated.
 
     Examples
     --------
@@ -136,12 +136,12 @@ class Columns:
         return Columns(cells, offsets, self.source, None if self.lines is None else self.lines[tokens])
 
     def column(self, number: int) -> list[list[str]]:
-        """Return one column, as a list for each sentence; -1 is the last column."""
+        """Return one column as a list of cells per sentence. -1 is the last column."""
         (cells,) = self.select([number]).cells
         return [cells[first:last] for first, last in pairwise(self.offsets.tolist())]
 
     def select(self, numbers: Sequence[int]) -> Columns:
-        """Return columns by number, in this order; negative numbers count from the last."""
+        """Return the columns with these numbers, in this order. Negative numbers count from the last column."""
         for number in numbers:
             if not -self.n_columns <= number < self.n_columns:
                 raise TextError(
@@ -156,12 +156,12 @@ class Columns:
         return Coded.of(self.cells[number]) if self.coded is None else self.coded[number]
 
     def split(self, labels: int = -1) -> tuple[Columns, list[list[str]]]:
-        """Split into the columns of features, and the labels of each sentence.
+        """Split into the feature columns and the labels of each sentence.
 
         Parameters
         ----------
         labels : int, default=-1
-            Number of the column of labels.
+            Number of the label column.
 
         Examples
         --------
@@ -171,7 +171,8 @@ class Columns:
         """
         if self.n_columns < 2:
             raise TextError(
-                f"{self.source or 'the columns'}: there is only one column; give the token first and its label last, "
+                f"{self.source or 'the columns'}: there is only one column; expected the token first and its label "
+                f"last, "
                 f"separated by a tab or a space."
             )
         y = self.column(labels)
@@ -179,7 +180,7 @@ class Columns:
         return self.select(rest), y
 
     def place(self, sentence: int, token: int) -> str:
-        """Describe the place of a token: ``file:line`` if known."""
+        """Describe where a token is: ``file:line`` if known, else the numbers of the sentence and token."""
         for part in self.parts:
             if sentence < len(part):
                 return part.place(sentence, token)
@@ -203,7 +204,7 @@ class Columns:
         for part in parts:
             if part.n_columns != parts[0].n_columns:
                 raise TextError(
-                    f"{part.source} has {part.n_columns} columns, but {parts[0].source} has {parts[0].n_columns}; give "
+                    f"{part.source} has {part.n_columns} columns, but {parts[0].source} has {parts[0].n_columns}; pass "
                     f"files with the same columns."
                 )
         cells = tuple(list(chain.from_iterable(columns)) for columns in zip(*(part.cells for part in parts)))
@@ -241,12 +242,14 @@ def _tokens(i: int, sentence: Any) -> Sequence[Any]:
     if type(sentence) is list:
         return sentence
     if isinstance(sentence, (str, bytes)) or not isinstance(sentence, Iterable):
-        raise TextError(f"sentence {i} is {sentence!r}; give a list of tokens, for instance {str(sentence).split()!r}.")
+        raise TextError(
+            f"sentence {i} is {sentence!r}; expected a list of tokens, for instance {str(sentence).split()!r}."
+        )
     return list(sentence)
 
 
 def _check_rows(rows: list[Any], offsets: NDArray[np.int64]) -> None:
-    """Raise `TextError` unless all rows have strings, and equal lengths."""
+    """Raise `TextError` unless all rows consist of strings and have the same length."""
     is_plain = set(map(type, rows)) <= {tuple, list} and len(set(map(len, rows))) == 1
     if is_plain and set(map(type, chain.from_iterable(rows))) == {str}:
         return
@@ -257,10 +260,10 @@ def _check_rows(rows: list[Any], offsets: NDArray[np.int64]) -> None:
         i, t = locate(offsets, k)
         if is_row:
             raise TextError(
-                f"sentence {i} token {t} has {len(row)} columns, but the first token has {len(rows[0])}; give all "
-                f"tokens the same columns."
+                f"sentence {i} token {t} has {len(row)} columns, but the first token has {len(rows[0])}; all "
+                f"tokens must have the same columns."
             )
-        raise TextError(f"sentence {i} token {t} is {row!r}; give a string, or a tuple of strings for its columns.")
+        raise TextError(f"sentence {i} token {t} is {row!r}; expected a string, or a tuple of strings for its columns.")
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -282,13 +285,13 @@ def read_columns(
     source : path, open file, or iterable of lines
         A path that ends in ``.gz`` is decompressed; ``"-"`` is the standard input.
     separator : str or None, default=None
-        Separator of columns. None: a tab if the line of the first token has one, else any number of spaces. Other white
-        space, such as a no-break space, is part of a token.
+        Column separator. None means a tab if the line of the first token contains one, else any number of spaces. Other
+        white space, such as a no-break space, is part of a token.
     comment : str or None, default=None
-        Prefix of comment lines, which are skipped. None: no comments, because ``#`` is a token in many files. For
-        CoNLL-U, ``"# "`` distinguishes comments from tokens.
+        Prefix of comment lines, which are skipped. By default there are no comments, because ``#`` is a token in many
+        files. For CoNLL-U, ``"# "`` distinguishes comments from tokens.
     docstart : bool, default=True
-        Skip the lines ``-DOCSTART- ...`` of CoNLL-2003, which end a sentence.
+        Whether to skip the lines ``-DOCSTART- ...`` of CoNLL-2003. They also end a sentence.
     empty : bool, default=False
         Whether a file without sentences is allowed.
     name : str, optional
@@ -301,10 +304,10 @@ def read_columns(
     Raises
     ------
     TextError
-        A line has a different number of columns than the first, an empty cell, invalid UTF-8 or control characters. The
-        message begins with ``file:line:``.
+        If a line has a different number of columns than the first, an empty cell, invalid UTF-8 or control characters.
+        The message begins with ``file:line:``.
     OSError
-        The file cannot be opened or read.
+        If the file cannot be opened or read.
 
     Examples
     --------
@@ -312,7 +315,7 @@ def read_columns(
     [['He', 'runs'], ['Stop']]
     >>> read_columns(["He\\tPRP", "runs"], name="dev.txt")
     Traceback (most recent call last):
-    maxendnet.text.TextError: dev.txt:2: 1 column, but line 1 has 2: 'runs'; give all tokens the same columns.
+    maxendnet.text.TextError: dev.txt:2: 1 column, but line 1 has 2: 'runs'; all tokens must have the same columns.
     """
     for option, value in (("separator", separator), ("comment", comment)):
         if value is not None:
@@ -346,7 +349,7 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
         return (_decode(content, name) if isinstance(content, bytes) else _checked(content, name)), name
     name = name or "<lines>"
     if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
-        raise TextError(f"{name}:1: give a path, an open file or lines, got a {type(source).__name__}.")
+        raise TextError(f"{name}:1: expected a path, an open file or lines, got a {type(source).__name__}.")
     lines = list(source)
     for k, line in enumerate(lines):
         if not isinstance(line, str) or "\n" in line.removesuffix("\n"):
@@ -355,7 +358,7 @@ def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
 
 
 def _read_limited(file: Any, name: str) -> bytes:
-    """Read a file; raise if its columns would not fit in memory."""
+    """Read a file, or raise `TextError` if its columns would not fit in memory."""
     limit = available_memory() / MEMORY_PER_BYTE
     blocks, n_bytes = [], 0
     while block := file.read(READ_BYTES):
@@ -383,20 +386,21 @@ def _decode(content: bytes, name: str) -> str:
 
 
 def _checked(text: str, name: str) -> str:
-    """Normalise line ends; raise for NUL and lone carriage returns."""
+    """Return the text with normalised line ends, or raise `TextError` for NUL and lone carriage returns."""
     text = text.removeprefix(BYTE_ORDER_MARK)
     if "\r" in text:
         text = text.replace("\r\n", "\n").removesuffix("\r")
     for character, problem in (("\0", "NUL character (binary or UTF-16 file?)"), ("\r", "lone carriage return")):
         at = text.find(character)
         if at >= 0:
-            raise TextError(f"{name}:{text.count(chr(10), 0, at) + 1}: {problem}; give a text file in UTF-8.")
+            raise TextError(f"{name}:{text.count(chr(10), 0, at) + 1}: {problem}; expected a text file in UTF-8.")
     return text
 
 
 def _parse(text: str, name: str, separator: str | None, comment: str | None, docstart: bool, empty: bool) -> Columns:
     if comment is not None:
-        # a comment must not become a blank line, which ends a sentence; NUL does not occur in checked text
+        # a comment must not become a blank line, which would end a sentence, so it becomes NUL, which does not occur
+        # in checked text
         text = "\n".join(COMMENT if line.startswith(comment) else line for line in text.split("\n"))
     if separator is None:
         separator = _detect_separator(text, docstart)
@@ -408,10 +412,10 @@ def _parse(text: str, name: str, separator: str | None, comment: str | None, doc
 
 
 def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool) -> Columns | None:
-    """Parse well-formed text by a kernel; return None for other text."""
+    """Parse text by a kernel, or return None if the text is not well-formed."""
     try:
         content = text.encode("utf-8")
-    except UnicodeEncodeError:  # a lone surrogate, in lines that do not come from a file
+    except UnicodeEncodeError:  # lines that do not come from a file may contain a lone surrogate
         return None
     parsed = _kernels.read_cells(content, separator, docstart)
     if parsed is None:
@@ -427,12 +431,12 @@ def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool) -> Co
 
 
 def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: bool) -> Columns:
-    """Parse text with any separator; raise if it is not well-formed."""
+    """Parse text with any separator, or raise `TextError` if it is not well-formed."""
     if separator == " " and ("\t" in text or "  " in text):
         text = re.sub("[ \t]+", " ", text)
     lines = text.split("\n")
     if "\t\n" in text or " \n" in text or "\n " in text or text[:1] == " " or text[-1:] in ("\t", " "):
-        # trailing white space is not a column; leading white space is one only with a separator other than spaces
+        # trailing white space is not a column; leading white space is an empty column unless the separator is a space
         lines = [line.strip(" \t") if separator == " " else line.rstrip(" \t") for line in lines]
     tokens: list[str] = []
     numbers: list[int] = []
@@ -461,8 +465,8 @@ def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: b
         k = int(wrong[0])
         columns = "1 column" if counts[k] == 1 else f"{counts[k]} columns"
         raise TextError(
-            f"{name}:{numbers[k]}: {columns}, but line {numbers[0]} has {width}: {_shown(tokens[k])}; give all tokens "
-            f"the same columns."
+            f"{name}:{numbers[k]}: {columns}, but line {numbers[0]} has {width}: {_shown(tokens[k])}; all tokens "
+            f"must have the same columns."
         )
     flat = separator.join(tokens).split(separator)
     if "" in flat:
@@ -476,7 +480,7 @@ def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: b
 
 
 def _detect_separator(text: str, docstart: bool) -> str:
-    """Return a tab if the line of the first token has one, else a space."""
+    """Return a tab if the line of the first token contains one, else a space."""
     for match in LINE.finditer(text):
         line = match[0].strip(" \t")
         if line and line != COMMENT and not (docstart and line.startswith(DOCSTART)):
@@ -505,7 +509,7 @@ def write_columns(target: Any, *columns: Any, separator: str = "\t") -> None:
     Raises
     ------
     TextError
-        A cell that could not be read back: empty, or with a line end or the separator inside.
+        If a cell could not be read back, because it is empty or contains a line end or the separator.
 
     Examples
     --------
@@ -534,11 +538,12 @@ def columns_text(*columns: Any, separator: str = "\t") -> str:
     _check_within_line("separator", separator)
     parts = [Columns.of(part) for part in columns]
     if not parts:
-        raise TextError("no columns to write; give at least one.")
+        raise TextError("no columns to write; pass at least one.")
     for k, part in enumerate(parts[1:], 1):
         if not np.array_equal(part.offsets, parts[0].offsets):
             raise TextError(
-                f"argument 0 has {parts[0]!r}, but argument {k} has {part!r}; give all columns the same sentences."
+                f"argument 0 has {parts[0]!r}, but argument {k} has {part!r}; all columns must contain the same "
+                f"sentences."
             )
     cells = [column for part in parts for column in part.cells]
     for k, column in enumerate(cells):
@@ -554,5 +559,5 @@ def columns_text(*columns: Any, separator: str = "\t") -> str:
 
 
 def _unwritable(cell: str) -> bool:
-    """Whether a non-empty cell cannot be read back, whatever the separator."""
+    """Whether a non-empty cell cannot be read back with any separator."""
     return any(sign in cell for sign in "\n\r\0\t") or cell != cell.strip(" ") or cell[0] == BYTE_ORDER_MARK

@@ -9,7 +9,7 @@ from typing import Any
 class TextError(ValueError):
     """Invalid column file, template, word list, tag sequence or option."""
 
-    __module__ = "maxendnet.text"  # where users find it
+    __module__ = "maxendnet.text"  # the public module
 
 
 def check_count(name: str, value: Any) -> None:

@@ -21,19 +21,19 @@ def read_records(
 ) -> tuple[Columns, list[list[str]] | None]:
     """Read sentences and tags from records, as in Hugging Face data sets.
 
-    Each record has a list of tokens and, optionally, a list of tags.
+    Each record contains a list of tokens and, optionally, a list of tags.
 
     Parameters
     ----------
     records : iterable of dicts
         A list, a ``datasets.Dataset``, or parsed lines of JSON.
     tokens : str or list of str, default="tokens"
-        Field of the tokens; or several fields, one for each column.
+        Name of the token field, or of several fields, one for each column.
     tags : str or None, default=None
-        Field of the tags. None: the first of ``tags``, ``ner_tags``, ``labels``, ``pos_tags``, ``chunk_tags`` that the
-        records have.
+        Name of the tag field. By default the first of ``tags``, ``ner_tags``, ``labels``, ``pos_tags`` and
+        ``chunk_tags`` that the records contain.
     names : list of str, optional
-        Names of numeric tags. A ``datasets.Dataset`` already has them.
+        Names of numeric tags. They are not needed for a ``datasets.Dataset``, which contains them.
 
     Returns
     -------
@@ -71,14 +71,14 @@ def read_records(
             sentence_tags = [_name(tag, names, i, tags) for tag in _list(record[tags], f"record {i} field {tags!r}")]
             if len(sentence_tags) != len(cells[0]):
                 raise TextError(
-                    f"record {i} has {len(cells[0])} tokens and {len(sentence_tags)} tags; give one tag per token."
+                    f"record {i} has {len(cells[0])} tokens and {len(sentence_tags)} tags; expected one tag per token."
                 )
             labels.append(sentence_tags)
     return Columns.of(sentences), labels if tags is not None else None
 
 
 def _names_of(records: Any, tags: str | None) -> list[str] | None:
-    """Return the names of numeric tags of a ``datasets.Dataset``."""
+    """Return the tag names of a ``datasets.Dataset``, or None if there are none."""
     feature = getattr(records, "features", {})
     feature = feature.get(tags) if isinstance(feature, Mapping) else None
     return getattr(getattr(feature, "feature", feature), "names", None)
@@ -89,18 +89,18 @@ def _name(tag: Any, names: Sequence[str] | None, i: int, field: str) -> str:
         return tag
     if isinstance(tag, (int, np.integer)) and not isinstance(tag, bool):
         if names is None:
-            raise TextError(f"record {i} has the number {tag} in {field!r}; give the names of the tags: names=[...].")
+            raise TextError(f"record {i} has the number {tag} in {field!r}; pass the tag names: names=[...].")
         if 0 <= tag < len(names):
             return names[int(tag)]
-        raise TextError(f"record {i} has the number {tag} in {field!r}, but there are {len(names)} names of tags.")
-    raise TextError(f"record {i} has the tag {tag!r}; tags are strings, or numbers with names.")
+        raise TextError(f"record {i} has the number {tag} in {field!r}, but there are {len(names)} tag names.")
+    raise TextError(f"record {i} has the tag {tag!r}; tags must be strings, or numbers with names=[...].")
 
 
 def _list(value: Any, where: str) -> list[Any]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (str, bytes)) or not isinstance(value, (list, tuple)):
-        raise TextError(f"{where} is a {type(value).__name__}; give a list with an entry for each token.")
+        raise TextError(f"{where} is a {type(value).__name__}; expected a list with an entry for each token.")
     return list(value)
 
 
@@ -116,9 +116,9 @@ def read_frame(
         Column that identifies the sentence of each token. Sentences are in order of first appearance, tokens in the
         order of their rows.
     tokens : str or list of str
-        Column of the tokens; or several columns.
+        Name of the token column, or of several columns.
     tags : str, optional
-        Column of the tags.
+        Name of the tag column.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def read_frame(
         if key is None or key != key:
             raise TextError(
                 f"row {t} has no value in the column {sequence!r}; fill it in, for instance with "
-                f"frame[{sequence!r}].ffill() where only the first token of a sentence has it."
+                f"frame[{sequence!r}].ffill() if only the first token of a sentence has a value."
             )
         rows.setdefault(key, []).append(t)
     for field, column in [*zip(fields, cells), *([] if labels is None else [(tags, labels)])]:

@@ -29,11 +29,11 @@ from maxendnet.text.reading.errors import TextError
 
 OUTSIDE = "O"
 NO_TYPE = "_"
-"""Type of tags that are a single letter, as in seqeval."""
+"""Span type of tags that consist of a single letter, as in seqeval."""
 
 
 class Letters(NamedTuple):
-    """Letters of a scheme: first, inner and last token, and span of one token."""
+    """Letters that a scheme uses for the first, inner and last token of a span, and for a span of one token."""
 
     begin: str
     inside: str
@@ -51,7 +51,7 @@ SCHEMES = {
 ALIASES = {"BIO": "IOB2", "IOBES": "BIOES", "IOB": "IOB1", "BMEWO": "BMES", "BMESO": "BMES"}
 LABELS = "LABELS"
 BIOES_LETTERS = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
-"""The BIOES letter for the letters of all schemes."""
+"""BIOES letter for each letter of the other schemes."""
 
 
 class Span(NamedTuple):
@@ -74,7 +74,7 @@ class Tag(NamedTuple):
     """A parsed tag."""
 
     letter: str
-    """B, I, E or S; O outside of spans."""
+    """B, I, E or S, or O outside of spans."""
     type: str
 
 
@@ -82,7 +82,7 @@ OUT = Tag(OUTSIDE, "")
 
 
 def scheme_of(name: str) -> str:
-    """Return the canonical name of a scheme; raise `TextError` if it is unknown.
+    """Return the canonical name of a scheme, or raise `TextError` if it is unknown.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def scheme_of(name: str) -> str:
 def read_tag(tag: Any, scheme: str = "IOB2") -> Tag:
     """Parse a tag.
 
-    A label without a letter of the schemes is read as I, with the label as its type.
+    A label that does not begin with a letter of a scheme is parsed as I, with the label as its type.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def read_tag(tag: Any, scheme: str = "IOB2") -> Tag:
     if tag == OUTSIDE:
         return OUT
     if not isinstance(tag, str) or not tag:
-        raise TextError(f"{tag!r} is not a tag; give strings such as 'B-LOC', and 'O' outside of spans.")
+        raise TextError(f"{tag!r} is not a tag; expected strings such as 'B-LOC', and 'O' outside of spans.")
     if scheme == LABELS:
         return Tag("I", tag)
     if tag[0] in BIOES_LETTERS and (len(tag) == 1 or tag[1] == "-"):
@@ -131,9 +131,9 @@ def find_spans(tags: Sequence[Any], scheme: str = "IOB2", strict: bool = False) 
     ----------
     tags : sequence of str
     scheme : str, default="IOB2"
-        Tag scheme. Without ``strict``, all schemes except `LABELS` give the same spans.
+        Tag scheme. Without ``strict``, all schemes except `LABELS` yield the same spans.
     strict : bool, default=False
-        Leave out spans that violate the scheme.
+        Whether to leave out spans that violate the scheme.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def is_well_formed(tags: Sequence[str], scheme: str) -> bool:
 
 
 def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, scheme: str = "IOB2") -> list[str]:
-    """Return the tags of one sentence; the inverse of `find_spans`.
+    """Return the tags of one sentence from its spans (inverse of `find_spans`).
 
     Parameters
     ----------
@@ -209,12 +209,12 @@ def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, sche
         if not 0 <= start < end <= n_tokens:
             raise TextError(f"{span} is not within a sentence of {n_tokens} tokens.")
         if start < previous.end:
-            raise TextError(f"{span} overlaps {previous}; tags can hold one span per token.")
+            raise TextError(f"{span} overlaps {previous}; a token can belong to only one span.")
         is_adjacent = start == previous.end and kind == previous.type
         if scheme == LABELS:
             if is_adjacent:
                 raise TextError(
-                    f"{span} follows {previous} of the same type directly, and {LABELS} cannot separate them."
+                    f"{span} directly follows {previous} of the same type, but {LABELS} cannot separate them."
                 )
             tags[start:end] = [kind] * (end - start)
         else:
@@ -228,16 +228,16 @@ def write_tags(spans: Iterable[Span | tuple[int, int, str]], n_tokens: int, sche
 
 
 class SpanRules(NamedTuple):
-    """Tables of labels: which pairs are in one span, and types of spans."""
+    """Tables for a set of labels: which consecutive labels belong to one span, and the span types."""
 
     joined: NDArray[np.bool_]
     """(n_labels, n_labels): whether the second label (column) continues a span of the first (row)."""
     types: tuple[str, ...]
-    """(n_labels,): type of the span; empty for O."""
+    """(n_labels,): span type of each label, or an empty string for O."""
 
 
 def span_rules(labels: Iterable[Any], scheme: str = "IOB2") -> SpanRules:
-    """Return the tables of a set of labels.
+    """Return the `SpanRules` of a set of labels.
 
     Examples
     --------
@@ -250,7 +250,7 @@ def span_rules(labels: Iterable[Any], scheme: str = "IOB2") -> SpanRules:
 
 
 def forbidden_pairs(labels: Iterable[str], scheme: str) -> list[tuple[str, str]]:
-    """Return the pairs of labels that violate a scheme: ``Chain(forbidden=...)``.
+    """Return the label pairs that violate a scheme, for ``Chain(forbidden=...)``.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def forbidden_pairs(labels: Iterable[str], scheme: str) -> list[tuple[str, str]]
     [('O', 'I-X')]
     """
     scheme = scheme_of(scheme)
-    if scheme in (LABELS, "IOB1"):  # a misplaced B of IOB1 still has one reading
+    if scheme in (LABELS, "IOB1"):  # a misplaced B of IOB1 is still unambiguous
         return []
     labels = list(labels)
     tags = [read_tag(label) for label in labels]

@@ -1,8 +1,8 @@
 """Tag schemes: detection by majority, checks, repair and conversion.
 
-Tags can violate their scheme in two ways. *Misplaced* tags, such as an ``I-PER`` at the start of an IOB2 span, are read
-as conlleval reads them. *Misspelt* tags, such as ``0`` or ``b-PER``, would be read as spans of another type, and are an
-error unless ``repair=True``.
+Tags can violate their scheme in two ways. *Misplaced* tags, such as an ``I-PER`` at the start of an IOB2 span, are
+interpreted as by conlleval. *Misspelt* tags, such as ``0`` or ``b-PER``, would be interpreted as spans of another type,
+so they raise an error unless ``repair=True``.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ TAG = re.compile("[BIMELSU](-.+)?", re.DOTALL)
 MISSPELT = re.compile(r"([BIMELSU])[\W_](.+)", re.DOTALL | re.IGNORECASE)
 """A tag with a lower-case letter, or with a separator other than ``-``."""
 NEARLY_ALL = 0.95
-"""Minimum share of labels to detect a scheme from single letters or misspelt tags; half is enough for tags like B-PER.
-Other labels resemble such tags: B in handwriting and protein structure, B_M in chords."""
+"""Minimum share of labels to detect a scheme from single letters or misspelt tags, because other labels resemble them:
+B in handwriting and protein structure, B_M in chords. For tags like B-PER, half of the labels is enough."""
 MAX_LISTED = 4
-"""Maximum number of tags or places in a message."""
+"""Maximum number of tags or positions that a message lists."""
 
 Place = Callable[[int, int], str]
-"""Describes the place of a token, given the indices of its sentence and of the token; see `Columns.place`."""
+"""Function that describes where a token is, from the indices of its sentence and of the token; see `Columns.place`."""
 
 
 def numbered_place(sentence: int, token: int) -> str:
-    """Describe the place of a token by its indices."""
+    """Describe where a token is by its indices."""
     return f"sentence {sentence} token {token}"
 
 
 def form_of(tag: Any) -> str:
     """Return the form of a label: "typed", "bare", "outside" or "label".
 
-    O and unknown labels are "outside"; labels that are not tags are "label".
+    O and unknown labels are "outside", tags such as B-PER are "typed", single letters such as B are "bare", and all
+    other labels are "label".
 
     Examples
     --------
@@ -66,7 +67,7 @@ def form_of(tag: Any) -> str:
 
 
 def corrected(tag: Any) -> Any:
-    """Return the correct spelling of a misspelt tag; other labels do not change.
+    """Return the correct spelling of a misspelt tag, and other labels unchanged.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def corrected(tag: Any) -> Any:
 def detect_scheme(sentences: Iterable[Sequence[Any]]) -> str:
     """Detect the scheme that the fewest tags violate.
 
-    It is `LABELS` if most labels are not tags.
+    The result is `LABELS` if most labels are not tags.
 
     Examples
     --------
@@ -105,7 +106,7 @@ def detect_scheme(sentences: Iterable[Sequence[Any]]) -> str:
         n_tags = sum(counts[tag] for tag in tags)
         n_correct = sum(counts[tag] for tag in tags if tag == spelling[tag])
         is_likely = n_tags > NEARLY_ALL * total or (form == "typed" and n_correct > total / 2)
-        # labels such as E-mail alone are not a scheme; with exceptions, a scheme must have B or I
+        # labels such as E-mail alone are not a scheme, and if some labels are not tags, a scheme must have B or I
         if is_likely and (n_correct == total or any(spelling[tag][0] in "BI" for tag in tags)):
             n_violations = sum(n for context, n in contexts.items() if problem_of(*context, scheme))
             violations[scheme] = n_violations, total - n_tags
@@ -121,7 +122,7 @@ def main_form(counts: Iterable[tuple[Any, int]]) -> str:
 
 
 def is_of(tag: Any, form: str, scheme: str) -> bool:
-    """Whether a label is a tag of a scheme, in a form."""
+    """Whether a label is a tag of this scheme and has this form."""
     return form_of(tag) == form and tag[0] in letters_of(scheme)
 
 
@@ -139,12 +140,12 @@ def read_tags(
     ----------
     sentences : iterable of sequences of str
     scheme : str, default="auto"
-        "auto" detects the scheme of most tags.
+        Tag scheme. "auto" detects the scheme of most tags.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and rewrite misplaced
-        tags, with the same spans.
+        Whether to correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and to
+        rewrite misplaced tags without changing spans.
     place : callable, optional
-        Describes the place of a token in messages, as for `check_tags`.
+        Describes where a token is in messages, as for `check_tags`.
 
     Returns
     -------
@@ -154,7 +155,7 @@ def read_tags(
     Raises
     ------
     TextError
-        There are misspelt tags, or labels that are not tags.
+        If there are misspelt tags, or labels that are not tags.
 
     Examples
     --------
@@ -179,7 +180,7 @@ def as_lists(sentences: Iterable[Any]) -> list[list[Any]]:
 
 
 def repaired(rows: list[list[Any]], scheme: str) -> list[list[Any]]:
-    """Rewrite tags by the scheme, with the same spans.
+    """Rewrite misplaced tags by the rules of the scheme, without changing spans.
 
     Labels that are not tags do not change.
     """
@@ -212,7 +213,7 @@ def refuse_labels(rows: list[list[Any]], scheme: str, place: Place) -> None:
 
 
 def listed(texts: list[str]) -> str:
-    """Join the first texts with commas, and count the others."""
+    """Join the first texts with commas, followed by the number of the remaining ones."""
     rest = len(texts) - MAX_LISTED
     return ", ".join(texts[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
@@ -228,9 +229,10 @@ def convert_tags(
     to : str
         New scheme.
     scheme : str, default="auto"
-        Current scheme; "auto" detects it.
+        Current scheme. "auto" detects it.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``. By default they are an error.
+        Whether to correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``. By default they raise an
+        error.
 
     Examples
     --------
@@ -273,7 +275,7 @@ def written(before: Any, tag: Any, after: Any, scheme: str) -> tuple[Any, bool]:
 
 @lru_cache(maxsize=65536)
 def problem_of(before: Any, tag: Any, after: Any, scheme: str) -> str:
-    """Describe the problem of a tag between its neighbours; empty if there is none."""
+    """Describe how a tag between its neighbours violates the scheme, or return an empty string if it does not."""
     if form_of(tag) == "label" or (form_of(tag) != "outside" and tag[0] not in letters_of(scheme)):
         letters = ", ".join(sorted(letters_of(scheme)))
         return f"{tag!r} is not a tag of {scheme}; its tags are O, and {letters} with a type, such as B-PER"
@@ -322,8 +324,8 @@ def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = n
     sentences : iterable of sequences of str
     scheme : str
     place : callable, optional
-        Describes the place of a token, given the indices of its sentence and of the token. `Columns.place` gives file
-        and line.
+        Describes where a token is, from the indices of its sentence and of the token. `Columns.place` returns file and
+        line.
 
     Examples
     --------
@@ -336,7 +338,7 @@ def check_tags(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = n
 
 
 def problems_note(sentences: Iterable[Sequence[Any]], scheme: str, place: Place = numbered_place) -> str:
-    """Describe the tags that violate the scheme; empty if none does.
+    """Describe the tags that violate the scheme, or return an empty string if there are none.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Probabilities of predicted tokens, spans and sequences; k best labellings.
+"""Probabilities of predicted labels, spans and sequences, and the k best labellings.
 
 All follow from ``p(y|x) = exp(score(x, y) / T) / Z``. T is 1 for the log loss. For a margin model, whose scores are not
 log-probabilities, T is a temperature fitted to held-out examples (`text.fitting.calibration`). The outside bias
-(`text.fitting.outside_bias`) affects which labellings are best, and not their probabilities.
+(`text.fitting.outside_bias`) affects which labellings are best, but not their probabilities.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maxendnet.text.reading.tag_schemes import read_tags
 FloatArray = NDArray[np.float64]
 
 MAX_PAIR_MARGINALS = 1 << 22
-"""Marginals of label pairs in memory at a time: 32 MB."""
+"""Maximum number of label-pair marginals in memory at a time (32 MB)."""
 
 
 class ScoredSpan(NamedTuple):
@@ -71,7 +71,7 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
     previous, previous_temperature, scaled = vars(model).get("_scaled", (None, None, weights))
     if previous is not weights or previous_temperature != temperature:
         scaled = weights / temperature
-        scaled.flags.writeable = False  # read-only weights are converted for the kernels once
+        scaled.flags.writeable = False  # kernels cache the conversion of read-only weights
         model._scaled = (weights, temperature, scaled)
     return scaled
 
@@ -79,18 +79,20 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
 def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[Examples, Any]:
     """Return examples and the structure bound to them.
 
-    Structures with one label for all tokens are an error.
+    Raise `TextError` if the structure has one label for all tokens.
     """
     examples, bound = model._prepare(X, rules=None if inner is None else inner.rules)
     if model.model_.whole:
-        raise TextError(f"{model.model_.structure!r} gives one label to all tokens, not labels or spans of tokens.")
+        raise TextError(
+            f"{model.model_.structure!r} assigns one label to all tokens, so there are no token labels or spans."
+        )
     return examples, bound
 
 
 def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray) -> FloatArray:
-    """Return the scores of labellings.
+    """Return the score of each labelling.
 
-    With hidden states, they are log-sums over the states of each labelling.
+    With hidden states, it is the log-sum over all states of the labelling.
     """
     if hasattr(bound, "score"):
         scores: FloatArray = bound.score(w, labels)
@@ -103,7 +105,7 @@ def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels
 def predict_confidence(
     model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
 ) -> list[Confidence]:
-    """Predict labellings with probabilities of labels and of whole labellings.
+    """Predict labellings with probabilities of each label and the whole labelling.
 
     Parameters
     ----------
@@ -115,7 +117,7 @@ def predict_confidence(
         Number added to the score of the label O in the search for the best labelling, but not in probabilities; see
         `maxendnet.text.fitting.outside_bias`.
     inner : InternalTags, optional
-        How the labels of the model are shown, if they are not the tags of the user.
+        Conversion of the labels of the model to the user's tags, if they differ.
 
     Returns
     -------
@@ -147,7 +149,7 @@ def predict_ranked(
 ) -> list[list[Ranked]]:
     """Predict the k best labellings of each example, best first.
 
-    The first is that of `predict_confidence`.
+    The first labelling is that of `predict_confidence`.
 
     Parameters
     ----------
@@ -156,7 +158,7 @@ def predict_ranked(
     k : int, default=5
     temperature : float, default=1.0
     outside, inner : as for `predict_confidence`
-        The ranking includes ``outside``, and the probabilities do not: they need not decrease.
+        The ranking includes ``outside``, but the probabilities do not, so they need not decrease.
 
     Returns
     -------
@@ -196,8 +198,8 @@ def predict_spans(
 ) -> list[list[ScoredSpan]]:
     """Predict the spans of each example, with exact probabilities.
 
-    The probability of a span is the total probability of all labellings that contain it: same first token, last token
-    and type.
+    The probability of a span is the total probability of all labellings that contain a span with the same first token,
+    last token and type.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ def predict_spans(
     temperature : float, default=1.0
         Divisor of the scores; see `fit_temperature`.
     strict : bool, default=False
-        Leave out spans that violate the scheme.
+        Whether to leave out spans that violate the scheme.
     outside, inner : as for `predict_confidence`
 
     Returns
@@ -246,7 +248,7 @@ def predict_spans(
 def scheme_of_labels(labels: Sequence[Any]) -> str:
     """Detect the tag scheme from the labels of a model.
 
-    They do not distinguish IOB1 from IOB2.
+    IOB1 and IOB2 cannot be distinguished from the labels alone.
     """
     return read_tags([[label] for label in labels], place=lambda *_: "the labels of the model")[1]
 
@@ -290,9 +292,9 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
     Parameters
     ----------
     node : ndarray of shape (n_tokens, n_labels)
-        Marginals of labels.
+        Label marginals.
     pairs : ndarray of shape (n_tokens, n_labels, n_labels), or None
-        Marginals of the label of the previous token (rows) with that of the token (columns); None if labels are
+        Joint marginals of the labels of the previous token (rows) and of the token (columns), or None if labels are
         independent.
     rules : SpanRules
     span : Span
@@ -332,7 +334,7 @@ def _clamped(
         for start, end, _ in sentence_spans:
             allowed = free.copy()
             allowed[start:end] = np.arange(len(classes)) == codes[start:end, None]
-            # neighbours have any label that does not continue the span, such as the predicted one
+            # neighbours may have any label that does not continue the span, such as the predicted one
             if start > 0:
                 allowed[start - 1] &= ~rules.joined[:, codes[start]]
             if end < len(codes):

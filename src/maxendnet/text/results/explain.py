@@ -1,4 +1,4 @@
-"""Explanations of models and of the labels of sentences.
+"""Explanations of models and of predicted sentence labels.
 
 An explanation can be printed, converted to JSON, a pandas DataFrame or a self-contained HTML page, and displayed in a
 notebook.
@@ -28,7 +28,7 @@ from maxendnet.utils.atomic_write import write_whole
 FloatArray = NDArray[np.float64]
 
 EXTRA_FEATURES = {"bias": ("(bias)",), "ends": ("(first token)", "(last token)")}
-"""Names of the features that options of a structure add."""
+"""Names of the features that the options of a structure add."""
 
 
 class Explanation:
@@ -43,11 +43,11 @@ class Explanation:
         return json.dumps(self.as_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one dict per number, all with the same keys."""
+        """Return one dict per number of the explanation, all with the same keys."""
         raise NotImplementedError
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame with one row per number; needs pandas."""
+        """Return the `rows` as a pandas DataFrame. This needs pandas."""
         import pandas
 
         return pandas.DataFrame(self.rows())
@@ -56,7 +56,7 @@ class Explanation:
         return explain_html.fragment(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return an HTML page, and write it to ``path`` if given."""
+        """Return an HTML page, and write it to ``path`` if that is not None."""
         text = explain_html.page(self)
         if path is not None:
             write_whole(path, lambda file: file.write(text.encode()))
@@ -72,7 +72,7 @@ class Weight(NamedTuple):
     feature: str
     weight: float
     spread: float | None = None
-    """Standard deviation under the posterior, if there is one."""
+    """Standard deviation under the posterior, or None if there is no posterior."""
     relevance: float | None = None
     """``|P(w > 0) - P(w < 0)|``: 1 when the sign is certain."""
 
@@ -89,7 +89,7 @@ class ModelExplanation(Explanation):
     top : dict of str to lists of Weight
         For each label, the weights that are largest in absolute value, in decreasing order.
     transitions : list of lists of float
-        Weights of pairs of neighbouring labels; rows are left labels. Empty if there are none.
+        Weights of pairs of neighbouring labels. Rows are left labels. Empty if there are no such weights.
     """
 
     estimator: str
@@ -193,12 +193,12 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
 def _refuse_states(model: Any) -> None:
     if model.model_.layout.n_labels != len(model.classes_):
         raise TextError(
-            f"{model.model_.structure!r} has weights for hidden states instead of labels, and cannot be explained."
+            f"{model.model_.structure!r} has weights for hidden states instead of labels, so it cannot be explained."
         )
 
 
 def feature_names(model: Any) -> list[str]:
-    """Return the names of all features, with those that the structure adds."""
+    """Return the names of all features, including those that the structure adds."""
     known = model.feature_names_
     names = list(known) if known is not None else [f"feature {k}" for k in range(model.n_features_in_)]
     for option, extra in EXTRA_FEATURES.items():
@@ -239,7 +239,7 @@ class TokenExplanation:
     lead : float
         Score of the labelling minus the score with the runner-up at this token: the sum of all contributions.
     reasons : list of Reason
-        Largest first. The last may sum up the rest.
+        Contributions in decreasing order. The last one may be the sum of the remaining ones.
     """
 
     token: str
@@ -310,7 +310,7 @@ def explain_sentence(
     X : examples
         One example, as for ``model.predict``.
     tokens : list of str, optional
-        Words to display; None shows numbers.
+        Words to display. None displays token numbers.
     top : int, default=10
         Number of features for each token.
     temperature : float, default=1.0
@@ -339,9 +339,9 @@ def explain_sentence(
     _refuse_states(model)
     examples = as_examples(X, feature_names=model.model_.feature_names, n_features=model.n_features_in_)
     if len(examples) != 1:
-        raise TextError(f"give one sentence, got {len(examples)}; explain sentences one by one.")
+        raise TextError(f"expected one sentence, got {len(examples)}; explain sentences one by one.")
     if tokens is not None and len(tokens) != examples.n_nodes:
-        raise TextError(f"the sentence has {examples.n_nodes} tokens, but {len(tokens)} words are given.")
+        raise TextError(f"the sentence has {examples.n_nodes} tokens, but there are {len(tokens)} words to display.")
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
     _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
@@ -407,9 +407,9 @@ def _of_neighbours(model: Any, labels: NDArray, t: int, a: int, b: int, classes:
 
 
 def _shortened(reasons: list[Reason], lead: float, top: int) -> list[Reason]:
-    """Return all neighbours, the largest other reasons, and the rest.
+    """Return all contributions of neighbours, the largest other ones, and the sum of the rest.
 
-    Contributions add up to the lead.
+    The returned contributions add up to the lead.
     """
     order = sorted(reasons, key=lambda reason: (reason.kind != "neighbour", -abs(reason.contribution)))
     n_shown = top + sum(reason.kind == "neighbour" for reason in reasons)

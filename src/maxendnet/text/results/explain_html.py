@@ -57,7 +57,7 @@ body {{ margin: 24px; background: #fff; }}
 
 
 def page(explanation: Any) -> str:
-    """Return an HTML page."""
+    """Return the complete HTML page of an explanation."""
     title = "Why these labels" if hasattr(explanation, "tokens") else f"{explanation.estimator}: weights"
     return PAGE.format(title=escape(title), body=fragment(explanation))
 

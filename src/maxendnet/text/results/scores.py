@@ -27,7 +27,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanScores:
-    """Scores of predicted spans; ``print`` shows the report of conlleval.
+    """Scores of predicted spans. ``print`` shows the report of conlleval.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SpanScores:
     by_type : dict of str to Score
         Score of each type, sorted by type.
     n_tokens, n_right_tokens : int
-        Number of tokens, and of tokens with the correct label.
+        Number of tokens, and number of tokens with the correct label.
     scheme : str, default="IOB2"
         Tag scheme. For `LABELS`, spans are runs of one label, and the report says so.
 
@@ -89,7 +89,7 @@ class SpanScores:
         weights = [score.n_true for score in self.by_type.values()] if how == "weighted" else None
         if not len(rows) or (weights is not None and not sum(weights)):
             return 0.0, 0.0, 0.0
-        # contiguous columns: numpy sums strided ones in another order
+        # copied to contiguous columns, because numpy sums strided ones in another order
         precision, recall, f1 = (float(np.average(np.ascontiguousarray(rows[:, k]), weights=weights)) for k in range(3))
         return precision, recall, f1
 
@@ -133,13 +133,13 @@ def span_scores(
     ----------
     y_true, y_pred : list of sequences of str
     scheme : str, default="auto"
-        Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects that of ``y_true``.
+        Tag scheme; see `maxendnet.text.reading.spans`. "auto" detects the scheme of ``y_true``.
     strict : bool, default=False
-        Ignore spans that violate the scheme, as ``mode="strict"`` of seqeval. By default they are read as conlleval
-        reads them.
+        Whether to ignore spans that violate the scheme, as with ``mode="strict"`` in seqeval. By default they are
+        interpreted as by conlleval.
     repair : bool, default=False
-        Correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``, and rewrite misplaced tags. By
-        default misspelt tags in ``y_true`` are an error.
+        Whether to correct misspelt tags, such as ``0`` for ``O`` and ``B_PER`` for ``B-PER``, and to rewrite misplaced
+        tags. By default misspelt tags in ``y_true`` raise an error.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def span_scores(
     """
     truth, predicted = as_lists(y_true), as_lists(y_pred)
     if len(truth) != len(predicted):
-        raise TextError(f"y_true has {len(truth)} sentences and y_pred {len(predicted)}; give the same sentences.")
+        raise TextError(f"y_true has {len(truth)} sentences and y_pred {len(predicted)}; expected the same sentences.")
     truth, chosen = read_tags(truth, scheme, repair)
     if repair:
         predicted = repaired(predicted, chosen)
@@ -166,7 +166,7 @@ def span_scores(
     for i, (tags, predicted_tags) in enumerate(zip(truth, predicted)):
         if len(tags) != len(predicted_tags):
             raise TextError(
-                f"y_true[{i}] has {len(tags)} tags and y_pred[{i}] {len(predicted_tags)}; give one tag per token."
+                f"y_true[{i}] has {len(tags)} tags and y_pred[{i}] {len(predicted_tags)}; expected one tag per token."
             )
         n_tokens += len(tags)
         n_right_tokens += sum(a == b for a, b in zip(tags, predicted_tags))
@@ -182,7 +182,7 @@ def span_scores(
 def _score(n_true: int, n_predicted: int, n_right: int) -> Score:
     precision = n_right / n_predicted if n_predicted else 0.0
     recall = n_right / n_true if n_true else 0.0
-    # the order of operations of seqeval, for bit-for-bit identical results
+    # same order of operations as in seqeval, for bit-for-bit identical results
     f1 = 2.0 * precision * recall / (precision + recall) if precision + recall else 0.0
     return Score(precision, recall, f1, n_true, n_predicted, n_right)
 
@@ -195,7 +195,7 @@ def span_f1(
     strict: bool = False,
     repair: bool = False,
 ) -> float:
-    """Return the F1 of spans; a metric for ``make_scorer``.
+    """Return the span F1. It can be passed to ``make_scorer``.
 
     Parameters
     ----------
@@ -211,9 +211,9 @@ def span_f1(
 
 
 def span_scorer(model: Any, X: Any, y: Any, scheme: str = "auto") -> float:
-    """Score a model by the F1 of spans; for ``scoring=`` in scikit-learn.
+    """Return the span F1 of a model, as a scorer for ``scoring=`` in scikit-learn.
 
-    For labels that are not tags of spans, such as parts of speech, the score is the accuracy of tokens.
+    For labels that are not span tags, such as parts of speech, the score is the token accuracy.
 
     Parameters
     ----------

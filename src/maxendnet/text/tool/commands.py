@@ -35,7 +35,7 @@ SENTENCES_AT_ONCE = 2000
 
 
 class Errors(click.Command):
-    """A command that shows defaults, and reports expected errors as messages."""
+    """Command that shows defaults in its help, and prints expected errors as messages without a traceback."""
 
     def __init__(self, name: str | None, **options: Any) -> None:
         super().__init__(name, context_settings={"show_default": True}, **options)
@@ -49,7 +49,7 @@ class Errors(click.Command):
             raise click.ClickException(
                 f"{error.filename}: {error.strerror}." if error.filename else str(error)
             ) from error
-        except (ValueError, ModuleNotFoundError) as error:  # TextError and ModelFileError are among them
+        except (ValueError, ModuleNotFoundError) as error:  # TextError and ModelFileError are subclasses of ValueError
             raise click.ClickException(str(error)) from error
 
 
@@ -79,7 +79,7 @@ def file_options(function: Any) -> Any:
         click.option("--comment", help="Prefix of comment lines, which are skipped; for instance '# '."),
         click.option(
             "--separator",
-            help="Separator of columns; \\t is a tab.  [default: tab if the first line has one, else spaces]",
+            help="Column separator; \\t is a tab.  [default: tab if the first line contains one, else spaces]",
         ),
     ):
         function = option(function)
@@ -93,12 +93,12 @@ def tag_options(function: Any) -> Any:
             "--repair",
             is_flag=True,
             help="Correct misspelt tags (0 for O, b-PER or B_PER for B-PER), and rewrite misplaced tags by the rules "
-            "of the scheme. By default misspelt tags are an error.",
+            "of the scheme. By default misspelt tags raise an error.",
         ),
         click.option(
             "--scheme",
             default="auto",
-            help="Tag scheme: IOB1, IOB2, BIOES, BILOU, BMES, or LABELS for labels that are not tags of spans; auto "
+            help="Tag scheme: IOB1, IOB2, BIOES, BILOU, BMES, or LABELS for labels that are not span tags; auto "
             "detects it.",
         ),
     ):
@@ -129,7 +129,7 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.command(cls=Errors, short_help="Train a tagger on column files.")
 @click.argument("files", nargs=-1, required=True, type=PATH, metavar="FILE...")
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="Model file.")
-@click.option("--test", type=PATH, help="Column file for an evaluation of the trained tagger.")
+@click.option("--test", type=PATH, help="Column file on which the trained tagger is evaluated.")
 @click.option("--dev", type=PATH, help="Column file to score during training.")
 @click.option(
     "--patience", type=POSITIVE, help="With --dev: stop after this number of evaluations without a better score."
@@ -148,11 +148,11 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 )  # fmt: skip
 @click.option(
     "--search/--no-search", default=True,
-    help="Choose --C and --lam by cross-validation if they are not given, or use the defaults (l2crf: --lam 0.1)."
+    help="Choose --C and --lam by cross-validation if they are not passed, or use the defaults (l2crf: --lam 0.1)."
 )  # fmt: skip
 @click.option(
     "--seen/--all-pairs", default=None,
-    help="Weights only for pairs of a feature and a label that occur in the data, or for all pairs.  [default: all, "
+    help="Use weights only for (feature, label) pairs that occur in the data, or for all pairs.  [default: all, "
     "for at most 16 labels and five million pairs]"
 )  # fmt: skip
 @click.option(
@@ -162,11 +162,11 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
 @click.option("--rules", is_flag=True, help="Allow only tag sequences that follow the scheme.")
 @click.option("--folds", type=click.IntRange(min=2), default=3, help="Number of cross-validation folds.")
 @tag_options
-@click.option("--columns", help="Columns of features, numbered from 0, for instance 0,1.  [default: all but the label]")
-@click.option("--label", "label_column", type=int, default=-1, help="Column of the label.")
+@click.option("--columns", help="Feature columns, numbered from 0, for instance 0,1.  [default: all except the label]")
+@click.option("--label", "label_column", type=int, default=-1, help="Label column.")
 @click.option("--min-count", type=POSITIVE, default=1, help="Drop features that occur less often.")
 @click.option("--hashed", type=POSITIVE, help="Hash features into this number of columns.")
-@click.option("--gazetteer", multiple=True, callback=named_paths, help="NAME=FILE: list of phrases, one a line.")
+@click.option("--gazetteer", multiple=True, callback=named_paths, help="NAME=FILE: list of phrases, one per line.")
 @click.option("--clusters", multiple=True, callback=named_paths, help="NAME=FILE: words and their clusters.")
 @click.option("--tol", type=float, help="Relative duality gap at which training stops.  [default: 0.01]")
 @click.option("--jobs", type=int, default=1, help="Threads, and folds in parallel; -1 uses all processors.")
@@ -183,11 +183,11 @@ def train(
 ) -> None:  # fmt: skip
     """Train a tagger on column files.
 
-    A file has one token a line, with its label last, and a blank line between sentences.
+    A file contains one token per line, with its label in the last column, and a blank line between sentences.
 
-    The default model is l2crf with a margin. Held-out sentences calibrate its probabilities, and set the bias of the
-    label O for the best F1. Constants that are not given (--C, --lam) are chosen by cross-validation, for the best F1
-    of spans, or the best accuracy if labels are not tags of spans.
+    The default model is l2crf with a margin. Held-out sentences are used to calibrate its probabilities, and to choose
+    a bias of the label O for the best F1. If --C and --lam are not passed, they are chosen by cross-validation, for the
+    best span F1, or the best token accuracy if labels are not span tags.
 
     \b
     Examples:
@@ -208,9 +208,9 @@ def train(
 
     start = time.perf_counter()
     if jobs == 0:
-        raise click.BadParameter("give the number of threads, or -1 for all processors.", param_hint="--jobs")
+        raise click.BadParameter("expected the number of threads, or -1 for all processors.", param_hint="--jobs")
     if max_weights is not None and seen is False:
-        raise click.UsageError("--max-weights needs weights of seen pairs; remove --all-pairs.")
+        raise click.UsageError("--max-weights requires weights for seen pairs only; remove --all-pairs.")
     if margin is not None and system != "l2crf":
         raise click.UsageError(f"--margin is an option of l2crf, not of {system}.")
     search = needs_search(system, C, lam) and search
@@ -234,7 +234,7 @@ def train(
     )
     how = ""
     if tagger.search_ is not None:
-        measure = "accuracy" if chosen == "LABELS" else "F1 of spans"
+        measure = "accuracy" if chosen == "LABELS" else "span F1"
         how = f" (chosen by {folds}-fold cross-validation: {measure} {tagger.search_.best_score_:.4f})"
     click.echo(f"{type(fitted).__name__}({constants}){how}")
     click.echo(
@@ -252,7 +252,7 @@ def train(
 
 
 def split(content: Any, columns: str | None, label: int) -> tuple[Any, list[list[str]]]:
-    """Split a file into columns of features, and labels."""
+    """Split the content of a file into feature columns and labels."""
     X, y = content.split(label)
     if columns is None:
         return X, y
@@ -266,19 +266,19 @@ def split(content: Any, columns: str | None, label: int) -> tuple[Any, list[list
 
 
 def needs_search(system: str, C: float | None, lam: float | None) -> bool:
-    """Whether constants of a system are missing.
+    """Whether hyper-parameters of a system must be chosen by cross-validation.
 
-    Constants that it does not have are an error.
+    Raise ``UsageError`` for hyper-parameters that the system does not have.
     """
     constants = SYSTEMS[system][1]
     given = [name for name, value in (("C", C), ("lam", lam)) if value is not None]
     missing = [name for name in constants if name not in given]
     for name in given:
         if name not in constants:
-            has = f"has --{' and --'.join(constants)}" if constants else "has no constants"
+            has = f"has --{' and --'.join(constants)}" if constants else "has no hyper-parameters"
             raise click.UsageError(f"--{name} is not an option of {system}, which {has}.")
     if given and missing:
-        raise click.UsageError(f"{system} has two constants; give --{missing[0]} as well, or neither.")
+        raise click.UsageError(f"{system} has two hyper-parameters; pass --{missing[0]} as well, or neither.")
     return bool(missing)
 
 
@@ -323,10 +323,12 @@ def scheme_rules(y: Any, scheme: str) -> dict[str, Any]:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("file", type=PATH, default="-")
 @click.option("-o", "--out", type=PATH, default="-", show_default="standard output", help="File to write.")
-@click.option("--text", is_flag=True, help="The input is plain text: one sentence a line, tokens separated by spaces.")
+@click.option(
+    "--text", is_flag=True, help="The input is plain text: one sentence per line, tokens separated by spaces."
+)
 @click.option(
     "--format", "form", type=click.Choice(["columns", "spans", "json"]), default="columns",
-    help="columns: the input with a column of labels; spans: one line per span; json: one JSON object per sentence."
+    help="columns: the input with a label column; spans: one line per span; json: one JSON object per sentence."
 )  # fmt: skip
 @click.option("--confidence", is_flag=True, help="Add a column with the probability of each label.")
 @click.option(
@@ -385,7 +387,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _label_columns(tagger: Any, X: Any, confidence: bool) -> list[list[list[str]]]:
-    """Return the columns of labels and, if requested, of their probabilities."""
+    """Return the label column and, if requested, a column of label probabilities."""
     if not confidence:
         return [[list(map(str, labels)) for labels in tagger.predict(X)]]
     predictions = tagger.predict_confidence(X)
@@ -444,7 +446,7 @@ def evaluate(
     predicted label, as maxendnet tag writes them for a labelled file.
 
     Precision, recall and F1 count spans. With --scheme LABELS, for parts of speech for instance, a span is a run of one
-    label, and the accuracy of tokens is usually the number of interest.
+    label, and the token accuracy is usually the number of interest.
 
     \b
     Examples:
@@ -457,7 +459,7 @@ def evaluate(
     from maxendnet.text.tagger import Tagger
 
     if len(files) > 2:
-        raise click.UsageError("give a model and a file, or only a file.")
+        raise click.UsageError("expected a model and a file, or only a file.")
     content = read(files[-1], separator, comment)
     if len(files) == 2:
         tagger = Tagger.load(files[0])
@@ -467,7 +469,8 @@ def evaluate(
     else:
         if content.n_columns < 3:
             raise TextError(
-                f"{content.source}: {content.n_columns} columns; give a token, its true label and its predicted label, "
+                f"{content.source}: {content.n_columns} columns; expected a token, its true label and its predicted "
+                f"label, "
                 f"or a model before the file."
             )
         truth, predicted = content.column(-2), content.column(-1)
