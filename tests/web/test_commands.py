@@ -26,7 +26,7 @@ def write_lines(path, lines):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Pages on disk, labels of the first three of each site, and a model."""
+    """Folder with pages, labels of the first three pages of each site, and a model."""
     folder = tmp_path_factory.mktemp("shop")
     toy = toy_pages(n_sites=3, n_pages=5, random_state=1)
     toy.write(folder / "pages")

@@ -135,7 +135,7 @@ def test_no_page_has_a_forbidden_pair(n_blocks, n_labels, seed):
 
 
 def test_every_allowed_pair_occurs():
-    """No pair is missing that could be forbidden."""
+    """Every pair that is not forbidden occurs in some labelling."""
     rng, pairs = np.random.default_rng(0), set()
     for _ in range(3000):
         pairs.update(random_pairs(rng, int(rng.integers(2, 20)), int(rng.integers(2, 7))))
@@ -205,7 +205,7 @@ def test_choices_are_one_right_leaf_among_those_without_the_field():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("system", ["lapmedn", "m3n", "l1m3n", "crf", "l2crf", "l1crf"])
 def test_decoding_never_breaks_the_constraints(toy, system):
-    """Neither on training pages nor on random ones."""
+    """Check training pages and random pages."""
     pages, words, examples = data(toy, "hierarchical")
     model = estimator(system, model="hierarchical")
     set_model(model, "hierarchical", examples.y.tolist(), 5.0, siblings=True, constraints=True)

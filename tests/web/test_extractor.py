@@ -179,7 +179,7 @@ def test_an_unmatched_label_by_node_is_an_error():
 
 @pytest.mark.parametrize("model", ["choice", "chain"])
 def test_a_skipped_label_is_unknown_and_not_negative(toy, model):
-    """Two of three labelled brands of every site are misspelt; the model must not learn that pages have no brand."""
+    """Two of three labelled brands per site are misspelt. The model must not learn that these pages lack a brand."""
     extractor = Extractor(model=model).fit(toy.pages, misspelt(toy), skip_unmatched=True)
     pages, labels = rest(toy)
     scores = evaluate(pages, labels, extractor.extract(pages, min_confidence=0.2), extractor.fields_, extractor.images_)

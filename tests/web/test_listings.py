@@ -38,7 +38,7 @@ def test_one_labelled_record_is_enough(name, tmp_path):
         assert rows_of(records, page) == items
         of_page = [record for record in records if record.page == page.name]
         assert [record.record for record in of_page] == list(range(len(items)))
-        for record in of_page:  # cells have node numbers of their page
+        for record in of_page:  # nodes of cells are numbered as on the original page
             for cell in record.fields.values():
                 if cell is not None and cell.span is None:
                     assert page.text(cell.node) == cell.value
@@ -46,7 +46,7 @@ def test_one_labelled_record_is_enough(name, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
 def test_items_begin_and_end_at_the_right_nodes(name):
-    """Every item found has all values of one true item, and of no other."""
+    """Every item contains all values of one true item, and no value of another."""
     listed = make_listings([name], n_pages=2, most=20)
     labels = listed.labels(2)
     views = make_views(listed.pages)
@@ -194,7 +194,7 @@ def test_alignment_of_items():
     # no aligned price, but another price: unknown
     alignment = align([("b", "text"), ("p", "text"), ("i", "price")], sample, labels)
     assert alignment.labels == ["name", "place", "none"] and alignment.unknown == {"price"}
-    # two texts, either of which may be the place
+    # either of the two texts may be the place
     alignment = align([("b", "text"), ("p", "text"), ("p", "text"), ("p", "price")], sample, labels)
     assert alignment.labels == ["name", "none", "none", "price"] and alignment.unknown == {"place"}
     assert align([("p", "image")], sample, labels) is None

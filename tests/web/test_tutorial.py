@@ -16,7 +16,7 @@ TUTORIAL = Path(__file__).parents[2] / "docs" / "web_tutorial.md"
 
 
 def label_three_pages(session, *_):
-    """Replaces the server: label three pages in the suggested order."""
+    """Label three pages in the suggested order, instead of running the server."""
     truth = {x.page: x for x in toy_pages(n_sites=2, n_pages=5).labels}
     session.start()
     for _ in range(3):

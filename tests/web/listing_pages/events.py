@@ -1,4 +1,4 @@
-"""Templates of events; written before records could be found, and the first whose errors were looked at."""
+"""Templates of events. They were written before the search for items, and their errors were inspected first."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def box_texts(item: Item, rng: Random) -> dict[str, str]:
 
 
 def hashed(rng: Random) -> str:
-    """A class name as build tools make them."""
+    """Return a class name like those that build tools generate."""
     letters = "".join(rng.choice("abcdefghijkmnpqrstuvwxyz0123456789") for _ in range(4))
     return f"css-{letters}{rng.choice('0123456789')}{rng.choice('abcdef')}"
 
 
 def hashed_classes(items: list[Item], rng: Random) -> str:
-    """Boxes in boxes, with class names that differ from page to page."""
+    """Return a page of nested boxes with class names that differ from page to page."""
     a, b, c, d, e = (hashed(rng) for _ in range(5))
     markup = (
         f"<div class='{a}'><div class='{b}'><div class='{c}'><span><span>[name]</span></span></div>"
@@ -38,7 +38,7 @@ def hashed_classes(items: list[Item], rng: Random) -> str:
 
 
 def single_text(items: list[Item], rng: Random) -> str:
-    """Items whose values stand in one text, with separators."""
+    """Return a page of items whose values are in one text, with separators."""
     parts = ("[name]", "[date]", "[place:at %]", "[price:% incl. fees]")
     texts = [" | ".join(filter(None, (fill(part, item) for part in parts))) for item in items]
     return framed("Digest", "<ol>*</ol>", "".join(f"<li>{text}</li>" for text in texts), rng)

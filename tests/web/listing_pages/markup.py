@@ -1,8 +1,8 @@
 """Markup of items with slots for their fields, and pages of such items.
 
-``[date]`` is the value of a field, ``[date:<i>%</i>]`` the value in markup, and ``[date:<i>%</i>|-]`` also has a text
-for items without the field. The template computes other slots, such as ``[link]``. In frames, ``*`` represents the
-items.
+The slot ``[date]`` is replaced by the value of a field, and ``[date:<i>%</i>]`` by the value in markup.
+``[date:<i>%</i>|-]`` also specifies a text for items without the field. The template computes other slots, such as
+``[link]``. In frames, ``*`` represents the items.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Further templates of events, whose errors were looked at later."""
+"""Further templates of events, whose errors were inspected later."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def deal_texts(item: Item, rng: Random) -> dict[str, str]:
 
 
 def rows_by_field(items: list[Item], rng: Random) -> str:
-    """A grid of three columns: a row of names, below it a row of dates and places, below it a row of prices."""
+    """Return a grid of three columns: a row of names, then a row of dates and places, then a row of prices."""
     cells = ("<td><b>[name]</b></td>", "<td>[date:%<br>][place:<i>%</i>]</td>", "<td>[price|&nbsp;]</td>")
     rows = [
         "<tr>" + "".join(fill(cell, item) for item in items[k : k + 3]) + "</tr>"
@@ -37,7 +37,7 @@ def rows_by_field(items: list[Item], rng: Random) -> str:
 
 
 def columns(items: list[Item], rng: Random) -> str:
-    """A comparison: records are the columns of a table."""
+    """Return a comparison table in which each column is a record."""
     rows = "".join(
         f"<tr><th>{field.replace('name', 'event').title()}</th>"
         + "".join(fill(f"<td>[{field}|&nbsp;]</td>", item) for item in items)
@@ -48,7 +48,7 @@ def columns(items: list[Item], rng: Random) -> str:
 
 
 def with_sidebar(items: list[Item], rng: Random) -> str:
-    """A list, beside it a short list of things that look the same."""
+    """Return a list with a sidebar that contains a short list of similar items."""
     popular = [(f"{rng.choice(SECOND)} {rng.choice(THIRD)}", rng.randint(3, 99)) for _ in range(5)]
     aside = "".join(f"<li><a href='/x'>{name}</a><span>${price}.00</span></li>" for name, price in popular)
     frame = (
@@ -60,7 +60,7 @@ def with_sidebar(items: list[Item], rng: Random) -> str:
 
 
 def links(items: list[Item], rng: Random) -> str:
-    """Every record is a link, with boxes in it; the currency has an element of its own."""
+    """Return a page on which every record is a link with nested boxes, and the currency is a separate element."""
     markup = (
         "<a class='item' href='/e/[code]'><div>[name]</div><div>[date] [place:&middot; <span>%</span>]</div>"
         "[price:<div><span>$</span>%</div>]</a>"
@@ -69,7 +69,7 @@ def links(items: list[Item], rng: Random) -> str:
 
 
 def rows_of_cards(items: list[Item], rng: Random) -> str:
-    """Rows of three cards; the last row may be shorter, and an advertisement replaces a card."""
+    """Return rows of three cards; the last row may be shorter, and an advertisement replaces a card."""
     markup = (
         "<h4>[name]</h4><p>[date]</p><ul><li>[place:Venue: %|Venue to be told]</li><li>[price:Price: %|Free]</li></ul>"
     )

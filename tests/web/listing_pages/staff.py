@@ -1,4 +1,4 @@
-"""Templates of staff directories: further fields, written and measured after the templates of events."""
+"""Templates of staff directories with other fields, written and measured after the templates of events."""
 
 from __future__ import annotations
 
