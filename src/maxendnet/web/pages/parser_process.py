@@ -15,7 +15,7 @@ from maxendnet.web.pages.parser import HEADER, RawTree
 
 
 class PageError(ValueError):
-    """Raised if a page cannot be read: it is too large, too slow to parse, or not HTML."""
+    """A page cannot be read: it is too large, too slow to parse, or not HTML."""
 
 
 class ParserProcess:
