@@ -183,8 +183,8 @@ def test_l1_crf_ends():
 
 def test_some_weights_of_many(monkeypatch):
     """The Hessian covers the weights that are best determined by the examples."""
-    monkeypatch.setattr(sampled_hessian, "MOST_WEIGHTS", 10)
-    monkeypatch.setattr(sampled_hessian, "MOST_OF_MANY", 12)
+    monkeypatch.setattr(sampled_hessian, "MAX_WEIGHTS_FULL", 10)
+    monkeypatch.setattr(sampled_hessian, "N_COVERED_PARTIAL", 12)
     X, y = attributes(60)
     exact = L1CRF(0.5, solver=OWLQN(), tol=1e-8, max_passes=5000).fit(X, y)
     model = L1CRF(0.5, solver=InteriorPoint(), tol=1e-3, max_passes=3000).fit(X, y)

@@ -16,7 +16,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors import L1
 from maxendnet.problem import Problem
 from maxendnet.solvers import OWLQN, run
-from maxendnet.solvers.certificate.l1_dual import LARGEST, iterate_at, l1_dual, shifted
+from maxendnet.solvers.certificate.l1_dual import MAX_GROWTH, iterate_at, l1_dual, shifted
 from maxendnet.solvers.curvature.newton import conjugate_gradients, hessian_diagonal, hessian_times
 from maxendnet.solvers.lbfgs import Curvature
 from maxendnet.structures.bound.forest import BoundForest
@@ -87,7 +87,7 @@ def test_weights_that_run_away_prove_nothing(seed, monkeypatch):
     )
     point = l1_dual(problem, w, Curvature.of(problem), gap_limit=1e-3)
     assert point.share * point.value <= run(OWLQN(), problem, tol=1e-6, warn=False).primal * (1 + 1e-9)
-    assert max(largest_weights[:-1]) <= LARGEST * (np.abs(w).max() + 1)  # the first that is larger is the last one
+    assert max(largest_weights[:-1]) <= MAX_GROWTH * (np.abs(w).max() + 1)  # the first that is larger is the last one
 
 
 def test_a_search_saves_passes():

@@ -81,8 +81,8 @@ def enumerated_hessian(problem, w):
     ("structure", "examples"), [(Chain(bias=True), chains(0)), (Tree(), trees(0, n=4))], ids=["chain", "tree"]
 )
 def test_hessian_by_enumeration(structure, examples, monkeypatch):
-    monkeypatch.setattr(module, "MOST_PAIRS", 4000)
-    monkeypatch.setattr(module, "ROWS", 10**9)
+    monkeypatch.setattr(module, "MAX_PAIRS", 4000)
+    monkeypatch.setattr(module, "ROWS_PER_WEIGHT", 10**9)
     problem = soft(examples, structure)
     w = np.random.default_rng(1).normal(size=problem.n_weights)
     exact = enumerated_hessian(problem, w)
@@ -98,7 +98,7 @@ def test_fewer_pairs_where_there_are_many_differences(monkeypatch):
     monkeypatch.setattr(module, "drawn_changes", lambda p, w, n, rng: drawn.append(n) or own(p, w, n, rng))
     problem = soft(trees(0, n=20), Tree())
     sampled_hessian(problem, np.zeros(problem.n_weights), seed=0)
-    monkeypatch.setattr(module, "ROWS", 1)
+    monkeypatch.setattr(module, "ROWS_PER_WEIGHT", 1)
     sampled_hessian(problem, np.zeros(problem.n_weights), seed=0)
     assert drawn[0] == drawn[2] == 1 and drawn[1] > drawn[3] >= 0
 
@@ -184,27 +184,27 @@ def test_no_factor_of_a_matrix_that_has_none(diagonal):
 def test_only_forests_with_few_weights(monkeypatch):
     assert can_sample(soft(trees(0), Tree()))
     assert not can_sample(soft(chains(0), Chain(order=2)))
-    monkeypatch.setattr(module, "NODES_OF_A_WEIGHT", 0)
+    monkeypatch.setattr(module, "MIN_NODES_PER_WEIGHT", 0)
     assert full_hessian_worthwhile(soft(trees(0), Tree()))
-    monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
+    monkeypatch.setattr(module, "MAX_WEIGHTS_FULL", 5)
     assert not full_hessian_worthwhile(soft(trees(0), Tree()))
 
 
 def test_some_of_many_weights_pay_where_a_pass_is_much_work(monkeypatch):
     problem = soft(chains(0), Chain())
-    monkeypatch.setattr(module, "MOST_OF_MANY", 2)
+    monkeypatch.setattr(module, "N_COVERED_PARTIAL", 2)
     assert not partial_hessian_worthwhile(problem)  # few weights: all of them, or none
-    monkeypatch.setattr(module, "MOST_WEIGHTS", 5)
+    monkeypatch.setattr(module, "MAX_WEIGHTS_FULL", 5)
     assert partial_hessian_worthwhile(problem)
-    monkeypatch.setattr(module, "MOST_OF_MANY", 4000)
+    monkeypatch.setattr(module, "N_COVERED_PARTIAL", 4000)
     assert not partial_hessian_worthwhile(problem)
 
 
 def test_the_curvature_of_some_weights_is_that_block_and_a_diagonal(monkeypatch):
     problem = soft(chains(0), Chain()).replace(prior=SmoothL1(0.5, 0.1))
     w = np.random.default_rng(1).normal(size=problem.n_weights)
-    monkeypatch.setattr(module, "MOST_WEIGHTS", 3)
-    monkeypatch.setattr(module, "MOST_OF_MANY", 5)
+    monkeypatch.setattr(module, "MAX_WEIGHTS_FULL", 3)
+    monkeypatch.setattr(module, "N_COVERED_PARTIAL", 5)
     curvature = whole_curvature(problem, w, seed=0)
     rows, prior = drawn_rows(problem, w, 0).toarray(), prior_curvature(problem, w)
     hessian = rows.T @ rows + np.diag(prior + 1e-3 * (rows**2).sum(axis=0).mean())

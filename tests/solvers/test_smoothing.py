@@ -82,7 +82,7 @@ def test_the_whole_hessian_saves_passes_and_changes_no_bound(model, monkeypatch)
     seen, own = [], smoothing.whole_curvature
     monkeypatch.setattr(smoothing, "whole_curvature", lambda *asked: seen.append(asked[2]) or own(*asked))
     monkeypatch.setattr(smoothing, "HESSIAN_AFTER", 5)
-    monkeypatch.setattr(smoothing, "FAR", 1.0)
+    monkeypatch.setattr(smoothing, "MIN_GAP_FOR_HESSIAN", 1.0)
     often = clone(model).fit(X, y)
     assert seen and often.converged_
     assert often.n_passes_ <= model.n_passes_

@@ -21,7 +21,7 @@ from maxendnet.utils.warn import warn_caller
 
 
 class TraceRow(NamedTuple):
-    """One evaluation of a fit in progress; the same columns for every solver."""
+    """One evaluation during a fit, with the same columns for every solver."""
 
     n_pass: int
     seconds: float
@@ -33,27 +33,27 @@ class TraceRow(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """Weights that could be returned now, and their certificate."""
+    """Weights that the solver would return now, and their certificate."""
 
     w: FloatArray
     eta: FloatArray | None
     primal: float
     dual: float
     gap: float
-    """Relative; nan without a certificate."""
+    """Relative gap; nan if there is no certificate."""
     measure: float
-    """Compared with `tol`: the gap or, without a certificate, the relative norm of the gradient."""
+    """Value that is compared with `tol`: the gap or, if there is no certificate, `Solver.instead_of_gap`."""
     which: str = "last"
-    """'last', 'average' or 'best' of the iterates."""
+    """Which of the iterates is returned: 'last', 'average' or 'best'."""
     cost: float = np.nan
-    """``sum alpha l`` of the dual point with this eta."""
+    """``sum alpha l`` of the dual point ``eta``."""
 
     @classmethod
     def certified(
         cls, problem: Problem, w: FloatArray, eta: FloatArray | None, primal: float, dual: float, which: str = "last",
         cost: float = np.nan,
     ) -> Evaluation:  # fmt: skip
-        """Return the evaluation of a point with a dual value, whose relative gap is compared with `tol`."""
+        """Return the evaluation of a point with a known dual value, so that `tol` applies to the relative gap."""
         gap = problem.relative(primal - dual, primal)
         return cls(w, eta, primal, dual, gap, gap, which, cost)
 
@@ -83,18 +83,18 @@ class WorkerLost(RuntimeError):
 
 
 class Solver(Piece):
-    """Base class of the solvers, which `run` drives.
+    """Base class of all solvers.
 
-    `requires` names what a problem must offer. `start` creates a state, from nothing or from an earlier state of the
-    same solver. `step` is one pass over the data. `evaluate` returns a point with its certificate, and is called when
-    it is `due`.
+    `run` calls the methods. `start` creates a state, either a new one or one that continues from an earlier state of
+    the same solver. `step` makes one pass over the data. `due` decides when to call `evaluate`, which returns the
+    current solution with its certificate. `requires` lists what a problem must provide, see `missing`.
     """
 
     requires: tuple[str, ...] = ()
     accuracy: float = 1e-6
     """Smallest relative gap that the solver reaches on small problems in a reasonable number of passes."""
     warm_anywhere: bool = False
-    """Whether a state can start a fit to other examples or costs: it holds weights, and no dual variables."""
+    """Whether a state can start a fit to other examples or costs; true if it contains weights but no dual variables."""
     instead_of_gap: str = "relative gradient norm"
     """Description of the quantity that `tol` is compared with when there is no certificate."""
 
@@ -119,15 +119,15 @@ class Solver(Piece):
         raise NotImplementedError
 
     def carried(self, problem: Problem, state: Any) -> Any:
-        """Return a state to start from when only the target labels have changed; None if there is none."""
+        """Return a state for a warm start if only the target labels have changed, or None if this is not possible."""
         return None
 
     def support(self, problem: Problem, state: Any) -> Support | Callable[[], Support] | None:
-        """Return the labellings with dual weight, or a function that returns them; None if they are unknown."""
+        """Return the labellings with dual weight or a function that returns them, or None if they are unknown."""
         return None
 
     def due(self, problem: Problem, state: Any, n_pass: int, tol: float) -> bool:
-        """Whether to call `evaluate` now; it costs about a pass if the solver has no certificate at hand."""
+        """Whether to call `evaluate` after this pass; it may cost as much as a pass."""
         return True
 
 
@@ -138,7 +138,7 @@ def require_solver_or_none(name: str, value: Any) -> None:
 
 
 class Support(NamedTuple):
-    """Labellings with dual weight, except the true ones."""
+    """Labellings with dual weight other than the true ones."""
 
     examples: NDArray[np.int64]
     """Example of each labelling."""
@@ -149,7 +149,7 @@ class Support(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Argument of the hooks: the last evaluation, and the state from which the fit could resume."""
+    """Argument of the hooks: the last evaluation, and the current state of the fit."""
 
     row: TraceRow
     evaluation: Evaluation
@@ -182,7 +182,7 @@ class CheckpointStore(Protocol):
 
 
 Hook = Callable[[Progress], Any]
-"""Called after every evaluation. If it returns True the fit stops, and ``reason`` is "callback"."""
+"""Called after every evaluation. If it returns True, the fit stops with the ``reason`` "callback"."""
 
 
 class Monitor:
@@ -226,7 +226,9 @@ see benchmarks/SOLVERS.md)."""
 
 
 def seconds_left(measures: Sequence[tuple[float, float]], tol: float) -> float | None:
-    """Estimate the seconds until a gap is below ``tol``, from the trend of its logarithm; None without a trend.
+    """Estimate the seconds until the gap is below ``tol``, from the trend of its logarithm.
+
+    Returns None if there are too few evaluations or the gap does not decrease.
 
     Parameters
     ----------
@@ -249,15 +251,18 @@ def seconds_left(measures: Sequence[tuple[float, float]], tol: float) -> float |
 
 
 def nearly_separable(problem: Problem, at: Evaluation) -> bool:
-    """Whether the loss is small, so that more regularisation would make the problem easier."""
+    """Whether the loss is so small that stronger regularisation would speed up convergence."""
     loss, at_zero = at.primal - problem.prior.penalty(at.w), problem.at_zero
-    if problem.loss.smooth:  # the log loss of a node is the log of the number of labels there
+    if problem.loss.smooth:  # at zero weights the log loss of a node is the logarithm of its number of labels
         at_zero /= np.log(max(problem.structure.n_labels, 2))
     return bool(loss < NEARLY_SEPARABLE * at_zero)
 
 
 def check_requirements(solver: Solver, problem: Problem) -> None:
-    """Raise ``ValueError`` if the problem does not meet the requirements of the solver; name solvers that fit."""
+    """Raise ``ValueError`` if the problem does not meet the requirements of the solver.
+
+    The message lists the solvers that accept the problem.
+    """
     lacking = missing(solver, problem)
     if lacking:
         from maxendnet import solvers  # only this message needs all solvers
@@ -298,23 +303,23 @@ class Snapshots:
     Parameters
     ----------
     start : callable
-        Creates the first state again.
+        Function that creates the initial state again.
     """
 
     every = 10.0
-    """Minimum of seconds between two copies."""
+    """Smallest number of seconds between two copies."""
     share = 0.05
-    """Largest share of the time that copies may take."""
+    """Largest share of the running time that copies may take."""
     most = 20
-    """Maximum number of times that a fit resumes from the same position."""
+    """Largest number of times that a fit resumes from the same position."""
 
     def __init__(self, start: Callable[[], Any]) -> None:
         self.start, self.position, self.n_back = start, Position(None), 0
         self.due = time.monotonic() + self.every
-        self.scaled = False  # whether the scale of gaps was known; computing it counts as a pass
+        self.scaled = False  # whether the scale of gaps was known at the copy, because computing it counts as a pass
 
     def offer(self, position: Position, problem: Problem) -> None:
-        """Copy the position if it is time and if its state is on workers."""
+        """Copy the position if its state is on workers and enough time has passed since the last copy."""
         if getattr(position.state, "may_be_lost", False) and time.monotonic() >= self.due:
             began = time.monotonic()
             self.position = position._replace(state=position.state.collected(), trace=list(position.trace))
@@ -410,7 +415,7 @@ def run(
                     )  # fmt: skip
                     trace.append(row)
                     stop = []
-                    if len(trace) > n_shown:  # hooks have seen the earlier rows of a resumed fit
+                    if len(trace) > n_shown:  # after a worker was lost, hooks are not called again for the same rows
                         n_shown = len(trace)
                         progress = Progress(row, best, solver, problem, state, tol)
                         stop = [hook(progress) for hook in hooks]
@@ -442,7 +447,7 @@ def run(
         state, trace,
     )  # fmt: skip
     if warn and reason in ("max_passes", "stalled"):
-        what = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
+        measure_name = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding limits the accuracy: raise tol"
         if nearly_separable(problem, best):
             advice = (
@@ -450,8 +455,8 @@ def run(
                 f"often predicts better, and PathSearchCV selects hyper-parameters by cross-validation; or {advice}"
             )
         warn_caller(
-            f"{type(solver).__name__} stopped after {n_pass} passes with {what} {best.measure:.2g} > tol {tol:.2g}; "
-            f"{advice}.",
+            f"{type(solver).__name__} stopped after {n_pass} passes with {measure_name} {best.measure:.2g} > "
+            f"tol {tol:.2g}; {advice}.",
             ConvergenceWarning,
         )
     return result

@@ -1,4 +1,4 @@
-"""Generalised block-coordinate Frank-Wolfe: the default for every hinge model."""
+"""Block-coordinate Frank-Wolfe on the dual of hinge models, for any prior with a cumulant in the kernels."""
 
 from __future__ import annotations
 
@@ -19,53 +19,55 @@ from maxendnet.solvers.blocks.updates import BlockState, first_state
 from maxendnet.utils.checks import require_count
 
 MAX_HALVINGS = 7
+"""Largest default value of ``ramp``."""
 SMALL_C = 4.0
-"""Largest C without a ramp, times the mean of ``|x|^2`` over the nodes and the variance of the prior: below it a ramp
-saves no passes, and weights predict well earlier without one (measured on four text sets and OCR)."""
+"""Largest value of ``C * mean |x|^2 over nodes * prior variance`` without a ramp. Below it a ramp saves no passes, and
+without one the weights predict well earlier (measured on four text sets and OCR)."""
 MAX_ROUNDS = 16
-"""Sums of the changes of several parts in a pass, and points of the average in a pass."""
+"""Largest number of rounds in a pass. After each round, the changes of all parts are summed and the average is
+updated."""
 SHARE_OF_ADDING = 0.05
-"""Largest share of the work of a pass that goes into adding changes and points of the average."""
+"""Largest share of the work of a pass that may be spent on these sums and updates."""
 MAX_WORK_PER_ROUND = 2e7
-"""Multiplications in a round of a single part, about 50 ms: Ctrl-C is handled between rounds."""
+"""Multiplications in a round of a single part, about 50 ms. Rounds are short because Ctrl-C is handled between them."""
 
 
 @dataclass
 class DualState:
-    """The dual point of all parts; the arrays are changed in place."""
+    """The dual point of all parts. Its arrays are changed in place."""
 
     problem: Problem
-    """The problem whose examples and costs make labellings dual points."""
+    """The problem whose examples and costs define the dual point."""
     C: float
-    """Size of the dual simplices: grows to the C of the problem in the first passes."""
+    """Size of the dual simplices, which grows to the C of the problem in the first passes."""
     eta: FloatArray
-    """Padded."""
+    """In the padded layout of the kernels."""
     average: FloatArray
-    """Weighted average of eta over the rounds; empty without ``average``."""
+    """Weighted average of eta over the rounds; empty if the solver does not average."""
     states: list[BlockState] = field(default_factory=list)
-    """The states of the parts, while no backend holds them."""
+    """The states of the parts if no backend holds them, else empty."""
     sizes: list[int] = field(default_factory=list)
-    """Number of examples of every part."""
+    """Number of examples in each part."""
     n_rounds: int = 1
-    """Rounds of a pass."""
+    """Number of rounds in a pass."""
     cost: float = 0.0
     """``sum alpha l``."""
     gaps: float = np.inf
-    """Sum of the last known gaps of all examples."""
+    """Sum of the last known block gaps."""
     average_cost: float = 0.0
     n_averaged: int = 0
     n_changes: int = 0
-    """Changes of the parts so far; a part that has another number lost its state with a worker."""
+    """Number of changes made to every part so far. A part with a different count lost its state with a worker."""
     held: Any = field(default=None, compare=False)
     """The backend that holds the parts, and their handles."""
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether parts are on workers."""
+        """Whether the parts are on workers, which may die."""
         return self.held is not None and not self.held[0].local
 
     def collected(self) -> DualState:
-        """Return a copy that contains the states of the parts; a fit resumes from copies of them."""
+        """Return a copy that contains the states of all parts, from which a fit can resume."""
         states = self.states
         if self.held is not None:
             backend, handles = self.held
@@ -77,34 +79,36 @@ class DualState:
 class BlockFrankWolfe(Solver):
     """Block-coordinate Frank-Wolfe on the dual, with pairwise steps and line search.
 
-    One update takes one example: decode it with its costs added, then move dual weight from the worst labelling of its
-    active set to the one found, by the step that is best for the dual. After the first pass examples are drawn in
-    proportion to the root of their last known share of the duality gap; every ``check_every`` passes all shares are
-    computed afresh, and their sum, primal minus dual, certifies the point. Stops when that gap, relative, is at most
-    ``tol``.
+    An update first decodes one example with its costs added. It then moves dual weight from the worst labelling in the
+    active set of the example to the decoded one, with the step size that maximises the dual. After the first pass,
+    examples are sampled in proportion to the square root of their last known block gap. Every ``check_every`` passes,
+    all block gaps are recomputed. Their sum is primal minus dual, which certifies the result; the fit stops when this
+    gap, relative to the objective, is at most ``tol``.
 
-    After Lacoste-Julien et al. 2013 (Algorithm 4) and Osokin et al. 2016 (pairwise steps, gap sampling), who treat the
-    Gaussian prior.
+    Based on Lacoste-Julien et al. 2013 (Algorithm 4) and Osokin et al. 2016 (pairwise steps, gap sampling), who treat
+    the Gaussian prior.
 
     Parameters
     ----------
     check_every : int, default=10
         Passes between two evaluations of the full gap.
     ramp : int or None, default=None
-        Under a Gaussian prior, number of times that C is halved at the start; it is doubled whenever the gap is below a
-        fifth. This saves most of the passes when C is large. None is 7, or as many as make C small (`SMALL_C`).
+        Under a Gaussian prior, number of times that C is halved at the start. It is doubled again whenever the gap has
+        become small. This saves most of the passes when C is large. None halves C until it is small (`SMALL_C`), at
+        most 7 times.
     inner : int, default=0
-        Further steps within the active set at each visit, without decoding.
+        Number of additional steps within the active set at each visit, without decoding.
     average : bool, default=True
-        Also average the iterates, with higher weights for later ones. The last iterate or the average is returned,
-        whichever has the lower objective; ``which_`` names it.
+        Whether to also average the iterates, with higher weights for later ones. The last iterate or the average is
+        returned, whichever has the lower objective; ``which_`` names it.
     sampling : {"gap", "uniform"}, default="gap"
+        How examples are chosen: in proportion to the square root of their block gap, or in random order.
     parts : int or None, default=None
-        Number of parts of the examples that are updated at the same time, on the threads or the workers of the
-        backend, and whose changes are added (see `solvers.blocks.parts`). The dual never decreases, but a fit takes
-        more passes, so that parts pay only for many examples (benchmarks/SCALE.md). The result depends on the number
-        of parts, and not on that of threads or workers. None is 1 in this process, and one for every thread of the
-        workers of a cluster.
+        Number of parts into which the examples are split. Parts are updated in parallel, on the threads or workers of
+        the backend, and their changes are added (see `solvers.blocks.parts`). The dual never decreases, but a fit takes
+        more passes, so several parts are only worthwhile for many examples (benchmarks/SCALE.md). The result depends on
+        the number of parts, but not on the number of threads or workers. None uses one part in this process, or one per
+        thread of the workers of a cluster.
 
     Examples
     --------
@@ -150,7 +154,7 @@ class BlockFrankWolfe(Solver):
         sizes = problem.backend.each(of_part.size, state.held[1])
         state.sizes, state.n_rounds = [n for _, n in sizes], n_rounds(problem, [work for work, _ in sizes])
         if warm is not None and self._continues(problem, state) and self._continues(problem, warm):
-            # an earlier dual point of the same examples, scaled to the new C and into the new domain
+            # start from an earlier dual point of the same examples, scaled to the new C and into the new domain
             part, (earlier,) = state.held[1][0], warm.collected().states
             part.state.sets, state.C = earlier.sets.copy(), warm.C
             self._refresh(problem, state)
@@ -158,11 +162,11 @@ class BlockFrankWolfe(Solver):
         return state
 
     def _continues(self, problem: Problem, state: DualState) -> bool:
-        """Whether a state is one part of the same examples in this process."""
+        """Whether a state consists of a single local part and belongs to the same examples."""
         return len(state.sizes) == 1 and not state.may_be_lost and problem.same_sum(state.problem)
 
     def n_halvings(self, problem: Problem) -> int:
-        """Return how often C is halved for the first passes."""
+        """Return the number of times that C is halved at the start."""
         if capable(problem.prior, "kernel").kernel_args()[0] != "gaussian":
             return 0
         if self.ramp is not None:
@@ -171,10 +175,11 @@ class BlockFrankWolfe(Solver):
         return next((n for n in range(MAX_HALVINGS) if problem.C / 2**n <= small), MAX_HALVINGS)
 
     def _hold(self, problem: Problem, state: DualState, n_parts: int, rng: Any = None, tol: float = 1.0) -> None:
-        """Give the parts to the backend: new ones, or those in ``state.states``."""
+        """Hand the parts over to the backend: those in ``state.states``, or new ones if there are none."""
         backend, states = problem.backend, list[Any](state.states)
         if backend.local and n_parts == 1:
-            # the examples stay where they are, and evaluations use all threads; calls are counted here
+            # Examples are not copied, and evaluations use all threads. The part gets its own copy of the problem, so
+            # that its oracle calls are not counted twice.
             part = Part(problem.replace(), states[0].copy() if states else first_state(problem, state.C, rng, tol), 1)
             part.n_changes = state.n_changes
             handles = [part]
@@ -183,8 +188,8 @@ class BlockFrankWolfe(Solver):
             K = len(shards)
             seeds = [None] * K if states else [rng] if K == 1 else rng.spawn(K)
             handles = backend.hold(make_part, shards, [
-                (problem.loss, problem.prior, K * problem.C, K, (K * state.C, seed, tol), given, state.n_changes)
-                for seed, given in zip(seeds, states or [None] * K)
+                (problem.loss, problem.prior, K * problem.C, K, (K * state.C, seed, tol), part_state, state.n_changes)
+                for seed, part_state in zip(seeds, states or [None] * K)
             ])  # fmt: skip
         state.held, state.states = (backend, handles), []
 
@@ -194,7 +199,7 @@ class BlockFrankWolfe(Solver):
         return problem.backend.sum(function, state.held[1], *arguments)
 
     def _change(self, problem: Problem, state: DualState, function: Callable[..., Partial], *arguments: Any) -> Partial:
-        """Change all parts; the dual point is the sum of their shares."""
+        """Apply a function that changes every part, and update the dual point, which is the sum of their shares."""
         total = self._sum(problem, state, function, state.n_changes, *arguments)
         if total.gradient.size:
             state.eta = total.gradient
@@ -204,13 +209,13 @@ class BlockFrankWolfe(Solver):
     def _refresh(self, problem: Problem, state: DualState) -> None:
         self._change(problem, state, of_part.refresh)
         inside = lambda: np.isfinite(problem.dual_prior.cumulant(problem.structure.blocks.unpad(state.eta)))  # noqa: E731
-        if not inside():  # rounding of enormous features left the domain of the cumulant
+        if not inside():  # with enormous features, rounding can leave the domain of the cumulant
             self._rescale(problem, state, state.C)
         if not inside():
             self._change(problem, state, of_part.rescale, 1.0, 0.0, state.C)
 
     def _rescale(self, problem: Problem, state: DualState, C: float) -> None:
-        """Scale the dual point to another C, and move it along its ray to where the dual is largest."""
+        """Scale the dual point to another C, and then by the factor in [0, 1] for which the dual is largest."""
         factor = C / state.C
         eta = factor * problem.structure.blocks.unpad(state.eta)
         share = problem.dual(eta, factor * state.cost)[1]
@@ -218,7 +223,7 @@ class BlockFrankWolfe(Solver):
         self._change(problem, state, of_part.rescale, factor, share, C)
 
     def carried(self, problem: Problem, state: DualState) -> DualState | None:
-        """Return the same dual weights: labellings and their costs do not depend on the target labels."""
+        """Return a state with the same dual weights but other target labels; None if the parts are not local."""
         if len(state.sizes) > 1 or state.may_be_lost:
             return None
         copy = state.collected()
@@ -240,7 +245,7 @@ class BlockFrankWolfe(Solver):
             options = (number, state.n_rounds, self.sampling, self.inner)
             cost += self._change(problem, state, of_part.update, state.eta, *options).loss
             if self.average and state.C == C:
-                # the k-th point has weight k, so that the average forgets the first ones
+                # the k-th point has weight k, so that early points lose influence
                 state.n_averaged += 1
                 share = 2 / (state.n_averaged + 1)
                 state.average += share * (blocks.unpad(state.eta) - state.average)
@@ -251,7 +256,7 @@ class BlockFrankWolfe(Solver):
     def due(self, problem: Problem, state: DualState, n_pass: int, tol: float) -> bool:
         if n_pass == 0 or n_pass % self.check_every == 0:
             return n_pass > 0
-        # the last known gaps were computed before each update and overestimate the gap: evaluate once they are small
+        # block gaps are those before each update, so their sum usually overestimates the gap: evaluate once it is small
         self._set_objective_at_zero(problem, state)
         return state.gaps <= tol * problem.gap_scale(state.cost)
 
@@ -276,7 +281,7 @@ class BlockFrankWolfe(Solver):
         return problem.prior.penalty(w) + problem.C * self._sum(problem, state, of_part.losses_at, w).loss
 
     def _set_objective_at_zero(self, problem: Problem, state: DualState) -> None:
-        """Compute the scale of gaps where the parts are."""
+        """Compute the objective at zero weights, the scale of relative gaps, where the parts are held."""
         if problem.objective_at_zero is None:
             zero = np.zeros(problem.n_weights)
             value = self._primal(problem, state, zero)
@@ -286,7 +291,7 @@ class BlockFrankWolfe(Solver):
 
 
 def n_rounds(problem: Problem, work: list[float]) -> int:
-    """Return the rounds of a pass, by the work of the parts; after each, changes are added to eta and its average."""
+    """Return the number of rounds in a pass, given the work of each part."""
     total = sum(work)
     rounds = min(MAX_ROUNDS, SHARE_OF_ADDING * total / problem.n_weights)
     if len(work) > 1:
@@ -295,7 +300,7 @@ def n_rounds(problem: Problem, work: list[float]) -> int:
 
 
 def support_of(state: DualState) -> Support:
-    """Return the active labellings of all parts."""
+    """Return the labellings with dual weight, of all parts."""
     K, firsts = len(state.sizes), np.cumsum([0, *state.sizes])
     labellings = [part.sets.labellings() for part in state.collected().states]
     return Support(
@@ -306,7 +311,7 @@ def support_of(state: DualState) -> Support:
 
 
 def small_C(problem: Problem) -> float:
-    """Return the largest C that needs no ramp; 0 where examples are on workers, and unknown here."""
+    """Return the largest C that needs no ramp; 0 if examples are on workers, where their features are unknown here."""
     batch = getattr(problem.structure, "batch", None)
     if batch is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""Default solvers: one table of rules, read from top to bottom."""
+"""Choice of the default solver by a table of rules; the first rule that applies decides."""
 
 from __future__ import annotations
 
@@ -37,31 +37,33 @@ class Facts:
     Attributes
     ----------
     prior : {"gaussian", "l1", "l1 ball", "scale mixture", "other"}
-        "scale mixture" is a prior without a cumulant in the kernels.
+        "scale mixture" stands for scale mixtures of Gaussians whose cumulant the kernels do not implement.
     loss : {"log", "hinge", "hinge with another slack"}
     accepts : frozenset of str
         Names of the solvers whose requirements the problem meets.
     n_nodes : int
+        Number of nodes; 0 if the examples are distributed.
     unknown_labels : bool
-        Whether a margin model has unknown labels.
+        Whether the loss is a hinge and some training labels are unknown.
     self_training : bool
-        Whether unlabelled examples have a weight.
+        Whether unlabelled examples have a positive weight (``unlabelled > 0``).
     local : bool
-        Whether the examples are in this process.
+        Whether the examples are in this process rather than on workers.
     strength : float
         ``C * nodes * prior variance / weights``, divided by the cost of a sum over labellings relative to a maximum.
     deviation : float
-        ``C * prior standard deviation``, divided by the same cost; 0 with too many features for a block Hessian.
+        ``C * prior standard deviation``, divided by the same cost. 0 if there are too many features for a Hessian block
+        per label.
     l1_strength : float
         ``C * largest feature / rho``
     ridge : float
         Coefficient of ``|w|^2 / 2`` relative to C.
     full_hessian : bool
-        Whether the Hessian of all weights saves more than it costs.
+        Whether computing the Hessian of all weights saves more time than it takes.
     cheap_hessian : bool
         Whether a full or partial Hessian is cheap compared with a pass.
     sparse : bool
-        Whether each node has few of many features.
+        Whether there are many features and each node has few of them.
     dependent : bool
         Whether some features are linear combinations of others; computed for L1-CRFs only.
     """
@@ -84,14 +86,15 @@ class Facts:
 
 
 class Rule(NamedTuple):
-    """A row of the table."""
+    """A row of the table: a solver, and the condition under which it is the default."""
 
     solver: str
     condition: str
-    """In words, for the documentation and for ``solver_``."""
+    """The condition in words, shown in the documentation and in ``solver_``."""
     applies: Callable[[Facts, float], bool]
-    """Whether it applies, given ``tol``. The solver must accept the problem too."""
+    """Whether the condition holds, given the facts and ``tol``. The solver must also accept the problem."""
     reason: str
+    """Why this solver is preferred, shown in the documentation."""
 
 
 class Choice(NamedTuple):
@@ -102,7 +105,7 @@ class Choice(NamedTuple):
 
 
 def made_for(solver: str, tol: float) -> bool:
-    """Whether a solver gets to this gap in a reasonable number of passes."""
+    """Whether a solver reaches a gap of ``tol`` in a reasonable number of passes."""
     return bool(tol >= getattr(solvers, solver).accuracy)
 
 
@@ -111,7 +114,7 @@ def is_l1(facts: Facts) -> bool:
 
 
 def is_strong(facts: Facts) -> bool:
-    """Whether the examples outweigh the prior, so that updates of one example at a time need many passes."""
+    """Whether the examples outweigh the prior, in which case block-coordinate solvers need many passes."""
     return facts.n_nodes >= MIN_NODES and (facts.strength > MIN_STRENGTH or facts.deviation > MIN_DEVIATION)
 
 
@@ -119,12 +122,12 @@ RULES = (
     Rule(
         "SelfTraining", "hinge, unlabelled examples with a weight (`unlabelled > 0`)",
         lambda f, tol: f.unknown_labels and f.self_training,
-        "pseudo-labels, round after round; the convex problem of a round has its own default",
+        "repeatedly trains on its own predictions; each round is a convex problem, solved by its own default solver",
     ),
     Rule(
         "ConcaveConvex", "hinge, unknown labels",
         lambda f, tol: f.unknown_labels,
-        "completes the labels, round after round; the convex problem of a round has its own default",
+        "repeatedly completes the labels; each round is a convex problem, solved by its own default solver",
     ),
     Rule(
         "Variational", "hinge, a scale mixture without a known cumulant (Student-t, Jeffreys, squared L1), or Laplace "
@@ -135,7 +138,7 @@ RULES = (
     Rule(
         "CuttingPlane", "hinge with squared or KL slack, Gaussian prior",
         lambda f, tol: f.loss == "hinge with another slack",
-        "cuts are on the whole risk, whatever the slack",
+        "approximates the sum of losses by cuts, which works for any slack",
     ),
     Rule(
         "InteriorPoint", f"hinge, L1, at least {MIN_NODES_L1:,} nodes and `C * largest feature / rho >= "
@@ -147,31 +150,31 @@ RULES = (
     Rule(
         "ProximalPoint", "hinge, L1 penalty or ball",
         lambda f, tol: f.loss == "hinge" and is_l1(f),
-        "exact zeros, any number of examples",
+        "exact zeros; scales to any number of examples",
     ),
     Rule(
         "Subgradient", "hinge with squared or KL slack, other priors; hinge, L1 ball, structures without block updates",
         lambda f, tol: f.loss == "hinge with another slack" or f.prior == "l1 ball",
-        "needs the best labelling, and from the prior its mean or a projection; a gap of a few percent",
+        "only needs decoding and the prior's mean or a projection; reaches gaps of about 1 %",
     ),
     Rule(
         "BlockFrankWolfe", f"hinge, fewer than {MIN_NODES:,} nodes, a moderate C or `tol` below 1e-4",
         lambda f, tol: f.loss == "hinge" and f.local
         and not (is_strong(f) and "Smoothing" in f.accepts and made_for("Smoothing", tol)),
-        "one example at a time, steps of a few hundred coordinates",
+        "cheap updates of one example at a time",
     ),
     Rule(
         "Smoothing", f"hinge, a large C: `C * nodes * prior variance / weights > {MIN_STRENGTH:g}` or, with at most "
         f"{MAX_DENSE_FEATURES} features, `C * prior standard deviation > {MIN_DEVIATION:g}`; distributed examples; "
         "structures without block updates",
         lambda f, tol: f.loss == "hinge",
-        "L-BFGS on a soft maximum: the number of passes hardly grows with C",
+        "L-BFGS on a smoothed hinge, whose number of passes hardly grows with C",
     ),
     Rule(
         "PotentialAscent", f"log loss, squared penalty of at least {MIN_RIDGE:g} C, at least {MIN_NODES:,} nodes with "
         f"more than {MAX_DENSE_FEATURES} sparse features",
         lambda f, tol: f.loss == "log" and f.sparse and f.ridge >= MIN_RIDGE,
-        "one example at a time: ten passes for chunks where L-BFGS takes 161",
+        "updates one example at a time: 10 passes on CoNLL-2000 chunks, where L-BFGS takes 161",
     ),
     Rule(
         "ProximalAscent", f"log loss, a smaller or no squared penalty, at least {MIN_NODES:,} nodes with more than "
@@ -184,7 +187,7 @@ RULES = (
         "features are linearly dependent; `tol` of at least 1e-4",
         lambda f, tol: f.loss == "log" and f.prior == "l1" and f.n_nodes >= MIN_NODES
         and (f.cheap_hessian or f.dependent) and made_for("InteriorPoint", tol),
-        "certifies where OWL-QN has no dual point",
+        "finds a certificate where OWL-QN finds no dual point",
     ),
     Rule(
         "OWLQN", "log loss, L1 or elastic net",
@@ -194,34 +197,35 @@ RULES = (
     Rule(
         "LBFGS", "log loss",
         lambda f, tol: f.loss == "log",
-        "quasi-Newton steps; a sum over examples per pass",
+        "quasi-Newton steps, each with a gradient over all examples",
     ),
 )  # fmt: skip
-"""The first rule that applies, and whose solver accepts the problem, decides."""
+"""The rules, in order: the first that applies, and whose solver accepts the problem, decides."""
 
 
 def choose(facts: Facts, tol: float = 1e-3) -> Choice:
-    """Default solver for a problem with these facts."""
+    """Return the default solver for a problem with these facts."""
     for rule in RULES:
-        # with unknown labels a requested weight of unlabelled examples is refused rather than ignored
+        # With unknown labels the solver is returned even if it does not accept the problem: its error message is
+        # better than silently ignoring a requested weight of unlabelled examples.
         if rule.applies(facts, tol) and (rule.solver in facts.accepts or facts.unknown_labels):
             return Choice(getattr(solvers, rule.solver)(), rule.condition)
-    # a combination that no solver is made for: the requirements of the usual solver say what is wrong
+    # No solver accepts this combination; the error message of the usual solver names the missing requirements.
     return Choice(solvers.LBFGS() if facts.loss == "log" else solvers.BlockFrankWolfe(), "no rule applies")
 
 
 def default_solver(problem: Problem, tol: float = 1e-3, unlabelled: float = 0.0) -> Choice:
-    """Default solver for a problem; ``unlabelled`` is the weight of unlabelled examples in self-training."""
+    """Return the default solver for a problem; ``unlabelled`` is the weight of unlabelled examples in self-training."""
     return choose(facts_of(problem, unlabelled), tol)
 
 
 def solver_of_round(completed: Problem, tol: float) -> Solver:
-    """Default solver for a round of `ConcaveConvex`, in which a completion of the labels is the target."""
+    """Return the default solver for a round of `ConcaveConvex`, in which a completion of the labels is the target."""
     return choose(replace(facts_of(completed), unknown_labels=False), tol).solver
 
 
 def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
-    """Collect what the choice of a solver depends on."""
+    """Return the properties of a problem that determine its default solver."""
     structure, prior, C = problem.structure, problem.prior, problem.C
     local = problem.backend.local
     n_nodes = problem.data.n_nodes if local else 0
@@ -236,7 +240,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         self_training=unlabelled > 0,
         local=local,
     )
-    if not local:  # the solvers for distributed examples do not depend on their sizes, which may be unknown here
+    if not local:  # sizes may be unknown in this process, and the rules for distributed examples do not need them
         return facts
     details: dict[str, Any] = {}
     if loss == "hinge" and offers(prior, "spread"):
@@ -258,7 +262,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
 
 
 def prior_kind(problem: Problem) -> str:
-    """The kind of the prior, as far as it matters for the choice."""
+    """Return the category of the prior, as in `Facts`."""
     prior = problem.prior
     if offers(prior, "l1_ball"):
         return "l1 ball"
@@ -270,7 +274,7 @@ def prior_kind(problem: Problem) -> str:
 
 
 def has_sparse_features(problem: Problem) -> bool:
-    """Whether nodes have a small share of many features, as in text: updates of one example touch few weights."""
+    """Whether nodes have a small share of many features, as in text, so that updating one example is cheap."""
     if not problem.structure.capabilities.pairwise:
         return False
     batch, layout = problem.batch, problem.structure.layout
@@ -280,7 +284,7 @@ def has_sparse_features(problem: Problem) -> bool:
 
 
 def has_dependent_features(problem: Problem) -> bool:
-    """Whether some features are sums of others, as when several attributes have one feature for every value.
+    """Whether features are linearly dependent, as with several one-hot encoded attributes.
 
     Checked only for at most `MAX_DENSE_FEATURES` features with weights for every label.
     """
@@ -301,7 +305,7 @@ def has_dependent_features(problem: Problem) -> bool:
 
 
 def rules_table() -> str:
-    """The rules as a table in Markdown, as docs/solvers.md shows them."""
+    """Return the rules as the Markdown table in docs/solvers.md."""
     lines = ["| problem | default solver | why |", "|---|---|---|"]
     lines += [f"| {rule.condition} | `{rule.solver}` | {rule.reason} |" for rule in RULES]
     return "\n".join(lines)

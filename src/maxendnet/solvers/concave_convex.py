@@ -27,17 +27,17 @@ from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
 
 FIRST_TOL = 0.03
-"""Tolerance of the first convex problem, whose solution only serves the next completion."""
+"""Tolerance of the first convex problem, whose solution is only used for the next completion."""
 
 
 class Round(NamedTuple):
-    """Weights, and the convex problem with labels completed by them."""
+    """Weights of a round, and the convex problem with labels completed by these weights."""
 
     completed: Problem
     objective: float
-    """Objective of the problem with unknown labels at these weights, not that of a round."""
+    """Objective at these weights of the problem with unknown labels (not of the convex problem)."""
     result: Result | None = None
-    """Solution of the previous convex problem, whose weights these are; None at the start."""
+    """Solution of the previous convex problem, which contains these weights; None at the start."""
     solved: Problem | None = None
     """The previous convex problem."""
 
@@ -63,12 +63,15 @@ class RoundsState(NamedTuple):
 
     @property
     def finished(self) -> str:
-        """The reason to stop if the last convex problem is not solved to ``tol``: its passes did not suffice."""
+        """The reason to stop: "max_passes" after the last start has converged, else an empty string.
+
+        It is only reported if the last convex problem was not solved to ``tol``.
+        """
         return "max_passes" if self.settled and not self.starts_left else ""
 
     @property
     def best_round(self) -> Round:
-        """The round with the lowest objective, of all starts."""
+        """The round with the lowest objective over all starts."""
         if self.best_before is None or self.current.objective < self.best_before.objective:
             return self.current
         return self.best_before
@@ -76,7 +79,7 @@ class RoundsState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ConcaveConvex(Solver):
-    """The concave-convex procedure for hinge losses with unknown labels.
+    """Concave-convex procedure for hinge losses with unknown labels.
 
     The loss of an example is ``max_y [score + cost] - max over Y_i of score``, where Y_i is the set of labellings that
     agree with the known labels. A round uses the best labelling in Y_i, a completion of the labels, as the target, and
@@ -84,18 +87,18 @@ class ConcaveConvex(Solver):
     ``Hinge(completion="average")`` the maximum over Y_i is soft, and the completion an average over Y_i: the partially
     observed maximum entropy discrimination Markov network.
 
-    The result is a local minimum: ``gap_`` is nan, and ``round_gap_`` is the certificate of the last convex problem.
-    ``tol`` bounds the relative decrease of the objective in a round, and that gap. A pass is a round.
+    The result is a local minimum, so ``gap_`` is nan; ``round_gap_`` is the certificate of the last convex problem.
+    ``tol`` bounds both the relative decrease of the objective in a round and ``round_gap_``. A pass is a round.
 
     Based on Yuille & Rangarajan 2003, Yu & Joachims 2009, Zhu, Xing & Zhang 2008.
 
     Parameters
     ----------
     inner : Solver or None, default=None
-        Solves the convex problems. None is the default solver of each problem.
+        Solver of the convex problems. None uses the default solver of each problem.
     starts : int, default=1
-        Number of starts. The first completes labels by a likelihood model, the others at random; the best result is
-        returned.
+        Number of starts. The first completes labels by a likelihood model, the others by random weights. The best
+        result is returned.
     max_passes : int, default=1000
         Largest number of passes over the data in a round.
 
@@ -149,7 +152,7 @@ class ConcaveConvex(Solver):
         new = round_at(problem, result.w, result, convex)
         decrease = problem.relative(state.current.objective - new.objective, new.objective)
         if new.objective > state.current.objective and before is not None:
-            # no progress: return the previous weights, with a gap from the new bound
+            # no progress: keep the previous weights, with a gap computed from the new bound
             primal = convex.primal(before.w)
             gap = convex.relative(primal - result.dual, primal)
             unchanged = replace(before, primal=primal, dual=result.dual, gap=gap)
@@ -160,7 +163,7 @@ class ConcaveConvex(Solver):
         return state._replace(current=new, round_tol=round_tol, decrease=settled, n_rounds=state.n_rounds + 1)
 
     def _next_start(self, problem: Problem, state: RoundsState) -> RoundsState:
-        """Start again from labels completed at random."""
+        """Start again from labels completed by random weights."""
         best = state.best_round.result
         size = 1.0 if best is None else max(float(np.abs(best.w).max(initial=0.0)), 1e-3)
         first = round_at(problem, state.rng.normal(0.0, size, problem.n_weights))

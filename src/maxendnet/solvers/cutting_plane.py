@@ -14,8 +14,10 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.subproblems.cuts import Cuts, violated
 from maxendnet.solvers.subproblems.master_problem import solve_master
 
-IDLE = {"one": 20, "n": 3}  # consecutive passes without dual weight after which a cut is dropped
-SMALLEST = {"one": 1e-9, "n": 1e-6}  # dual weight relative to the limit of its group that counts as none
+MAX_IDLE = {"one": 20, "n": 3}
+"""Consecutive passes without dual weight after which a cut is dropped, for each value of ``slacks``."""
+MIN_DUAL_WEIGHT = {"one": 1e-9, "n": 1e-6}
+"""Dual weight of a cut, relative to the limit of its group, up to which it counts as zero."""
 
 
 class CuttingPlaneState(NamedTuple):
@@ -23,7 +25,7 @@ class CuttingPlaneState(NamedTuple):
 
     cuts: Cuts
     gram: FloatArray
-    """(n_cuts, n_cuts), inner products of the rows of the cuts."""
+    """(n_cuts, n_cuts): inner products of the rows of the cuts."""
     w: FloatArray
     primal: float
     eta: FloatArray
@@ -53,6 +55,7 @@ class CuttingPlane(Solver):
     Parameters
     ----------
     slacks : {"one", "n"}, default="one"
+        Whether cuts bound the sum of all losses, or the loss of single examples.
 
     Examples
     --------
@@ -68,7 +71,7 @@ class CuttingPlane(Solver):
     slacks: str = "one"
 
     @property
-    def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # cuts of one example are labellings
+    def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # n-slack cuts must be labellings
         common = ("not loss.smooth", "prior.gram", "not has_linear_term")
         return common if self.slacks == "one" else (*common, "not structure.relaxed")
 
@@ -94,17 +97,17 @@ class CuttingPlane(Solver):
         return self._cut(problem, state, w)
 
     def _cut(self, problem: Problem, state: CuttingPlaneState, w: FloatArray) -> CuttingPlaneState:
-        """Add the cuts at w: one pass over the data."""
+        """Add the cuts at w, which takes one pass over the data."""
         if self.slacks == "n":
             hinge, groups, rows, gains = violated(problem, w, state.cuts)
             risk = float(problem.structure.sample_weight @ problem.hinge.slack_function.value(hinge, problem.C))
         else:
-            here = problem.loss_and_gradient(w)
-            risk, loss = problem.C * here.loss, here.loss - here.relaxation_gap
+            at_w = problem.loss_and_gradient(w)
+            risk, loss = problem.C * at_w.loss, at_w.loss - at_w.relaxation_gap
             known = float(np.max(state.cuts.gains - state.cuts.rows @ w, initial=0.0))
-            n = int(loss > known + 1e-12 * loss)  # no cut if a known one covers it
-            groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-here.gradient[None, :])[:n]
-            gains = np.full(n, loss - float(w @ here.gradient))
+            n = int(loss > known + 1e-12 * loss)  # 0 if a known cut is tight at w
+            groups, rows = np.zeros(n, dtype=np.int64), sparse.csr_array(-at_w.gradient[None, :])[:n]
+            gains = np.full(n, loss - float(w @ at_w.gradient))
         primal = problem.prior.penalty(w) + risk
         if primal < state.primal:
             state = state._replace(primal=primal, w=w)
@@ -125,19 +128,19 @@ class CuttingPlane(Solver):
         before = state.dual
         if dual > state.dual:
             state = state._replace(eta=share * eta, gain=share * gain, dual=dual)
-        idle = np.where(alpha > SMALLEST[self.slacks] * size, 0, cuts.idle + 1)
-        keep = idle < IDLE[self.slacks]
+        idle = np.where(alpha > MIN_DUAL_WEIGHT[self.slacks] * size, 0, cuts.idle + 1)
+        keep = idle < MAX_IDLE[self.slacks]
         state = state._replace(cuts=cuts._replace(idle=idle).take(keep), gram=state.gram[np.ix_(keep, keep)])
         n_cuts = len(state.cuts.gains)
         w = problem.exact_prior.mean(eta)
         state = self._cut(problem, state, w)
         if self.slacks == "one" and state.w is not w:
-            # w may be far from the optimum; near the best point the cuts are deeper (Franc & Sonnenburg 2009)
+            # w may be far from the optimum, and near the best point the cuts are deeper (Franc & Sonnenburg 2009)
             state = self._cut(problem, state, state.w + 0.1 * (w - state.w))
         return state._replace(finished=len(state.cuts.gains) == n_cuts and not dual > before)
 
     def _solve(self, problem: Problem, state: CuttingPlaneState) -> tuple[FloatArray, float, FloatArray | float]:
-        """Return the multipliers of the cuts, the price of their slack, and the limit of each multiplier."""
+        """Return the multipliers of the cuts, the conjugate slack at them, and the limit of each multiplier."""
         examples = state.cuts.examples
         gains = state.cuts.gains - state.cuts.rows @ problem.exact_prior.mean(np.zeros(problem.n_weights))
         if self.slacks == "one":  # the slack is inside the cuts

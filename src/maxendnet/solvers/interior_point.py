@@ -25,26 +25,30 @@ from maxendnet.solvers.smoothing import (
 )
 from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
-BLUR, BARRIER = 0.7, 0.6
-"""Parts of the requested gap that entropy and bounds may add at the end of the path."""
-LEAST_FACTOR, LEAST_FACTOR_OF_LOG = 0.4, 0.3
-"""Smallest factors by which temperature and width are reduced at once; and the width under the log loss."""
-SETTLED = 0.1
-"""Part of the gap due to entropy or bounds: with smaller gains the barriers are reduced."""
-FARTHEST = 1e-4
-"""Smallest temperature and width of a warm start, relative to those of a cold start."""
-REPEAT = 40
-"""Steps after which the Hessian is computed again."""
-NEAR, LESS_NEAR = 0.9, 0.7
-"""Part of the requested gap at which weights are set to zero, and its factor after an attempt that failed."""
-MOST_RISE = 0.01
-CUTS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.3, 0.0)
-"""Parts of rho: weights with a smaller ``|eta|`` are held at zero."""
+ENTROPY_SHARE, BARRIER_SHARE = 0.7, 0.6
+"""Largest shares of the requested gap that the entropy term and the barrier of the bounds may contribute at the end of
+the path."""
+MIN_FACTOR, MIN_FACTOR_LOG_LOSS = 0.4, 0.3
+"""Smallest factor by which temperature and width are reduced in one update; and the same for the width under the log
+loss."""
+SETTLED_SHARE = 0.1
+"""The barriers are reduced when the last gain is below this share of the gap that is due to them."""
+MIN_WARM_FACTOR = 1e-4
+"""Smallest initial temperature and width of a warm start, relative to those of a cold start."""
+HESSIAN_EVERY = 40
+"""Steps between two computations of the Hessian."""
+ZEROING_GAP, ZEROING_RETRY_FACTOR = 0.9, 0.7
+"""Share of the requested gap at which weights are set to zero, and the factor by which it is reduced after a failed
+attempt."""
+MAX_RISE = 0.01
+"""Largest relative increase of the objective when weights are set to zero."""
+ZERO_THRESHOLDS = (0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6, 0.5, 0.3, 0.0)
+"""Thresholds relative to rho, tried in order: weights with a smaller ``|eta_k|`` are held at zero."""
 
 
 @dataclass(eq=False, repr=False)
 class HeldAtZero(OWLQN):
-    """OWL-QN that holds some weights at zero."""
+    """OWL-QN that holds the weights in ``held`` at zero."""
 
     held: Any = None
 
@@ -65,14 +69,15 @@ class PathState(NamedTuple):
     width: float
     n_steps: int = 0
     n_falls: int = 0
-    """Number of times that the barriers were reduced."""
+    """Number of times that the barriers have been reduced."""
     value_before: float = np.inf
     """Smooth objective at the last evaluation."""
     hessian_at: int | None = None
-    """Step at which the Hessian was computed; None if it was not at this temperature."""
+    """Step at which the Hessian was computed; None if it was not computed for the current barriers."""
     held: NDArray[np.bool_] | None = None
-    """Weights that are held at zero; None on the path."""
-    near: float = NEAR
+    """Mask of the weights that are held at zero; None on the path."""
+    near: float = ZEROING_GAP
+    """Share of the requested gap at which weights are set to zero."""
     w: FloatArray | None = None
     primal: float = np.inf
     dual: float = 0.0
@@ -88,15 +93,16 @@ class PathState(NamedTuple):
 class InteriorPoint(SmoothPath):
     """Interior-point method for L1-M3N and L1-CRFs.
 
-    The dual of an L1-M3N is a linear programme over probabilities of labellings, with ``|eta_k| <= rho``. It gets a
-    barrier for each kind of constraint: ``temperature`` times the entropy of the probabilities, which makes the maximum
-    of the hinge soft, and ``width`` times a logarithm for each bound, which rounds the penalty off at zero. The primal
-    is then smooth, and L-BFGS minimises it, starting from the factorised Hessian (`sampled_hessian`). When it has
-    nearly converged both barriers are reduced, until they add less than the requested gap. The probabilities at the end
-    of the path are a dual point, as in `Smoothing`. The log loss is smooth already, and needs only the second barrier.
+    The dual of an L1-M3N is a linear programme over probabilities of labellings with the bounds ``|eta_k| <= rho``. Two
+    barriers are added. The first is ``temperature`` times the entropy of the probabilities, which makes the maximum in
+    the hinge soft. The second is ``width`` times the logarithm of each bound, which rounds the penalty off at zero. The
+    primal is then smooth, and L-BFGS minimises it, starting from the factorised Hessian (`sampled_hessian`). When it
+    has nearly converged, both barriers are reduced, until they contribute less than the requested gap. The
+    probabilities at the end of the path are a dual point, as in `Smoothing`. The log loss is already smooth and needs
+    only the second barrier.
 
     Weights on the path are never zero. When the bound is nearly tight, weights with ``|eta_k|`` clearly below rho are
-    set to zero, as many as the objective allows, and OWL-QN refits the others.
+    set to zero, as many as the objective allows, and OWL-QN refits the other weights.
 
     Faster than `ProximalPoint` unless C is small (measured on OCR, see benchmarks/SOLVERS.md). With more than 6,000
     weights the Hessian covers the 4,000 weights best determined by the data.
@@ -104,9 +110,9 @@ class InteriorPoint(SmoothPath):
     Parameters
     ----------
     first_temperature : float, default=0.3
-        Relative to the largest label cost.
+        Initial temperature relative to the largest label cost.
     look_every : int, default=5
-        Passes between two evaluations of the barriers and the bound.
+        Passes between two updates of the barriers and the bound.
 
     Examples
     --------
@@ -123,8 +129,8 @@ class InteriorPoint(SmoothPath):
         temperature = self.first_temperature * (float(problem.cost.max(initial=0.0)) or 1.0)
         width = self._first_width(problem)
         if warm is not None:  # start near the end of the path; C may differ
-            temperature *= float(np.clip(warm.temperature / LEAST_FACTOR / temperature, FARTHEST, 1.0))
-            width *= float(np.clip(warm.width / LEAST_FACTOR / width, FARTHEST, 1.0))
+            temperature *= float(np.clip(warm.temperature / MIN_FACTOR / temperature, MIN_WARM_FACTOR, 1.0))
+            width *= float(np.clip(warm.width / MIN_FACTOR / width, MIN_WARM_FACTOR, 1.0))
         soft = smooth_problem(problem, temperature, width, exact=False)
         inner = LBFGS().start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
@@ -141,17 +147,20 @@ class InteriorPoint(SmoothPath):
             return LBFGS()
         return HeldAtZero(dual_search=False, held=state.held)
 
-    def _look(self, problem: Problem, state: PathState, gained: float) -> PathState:
-        """Make another step at these barriers, or reduce them, or set weights to zero."""
+    def _adapt(self, problem: Problem, state: PathState, gained: float) -> PathState:
+        """Keep the current barriers, reduce them, or set weights to zero."""
         if state.held is not None:
-            return self._look_at_zeros(problem, state, gained)
+            return self._check_zeros(problem, state, gained)
         inner, ended = state.inner, bool(state.inner.finished)
         gap_limit, entropy = gap_limit_of(problem, state), blur_of(state.soft, inner)
         barrier = SmoothL1(rho_of(problem), state.width).barrier(inner.w)
-        cooler, narrower = BLUR * gap_limit / max(entropy, 1e-300), BARRIER * gap_limit / max(barrier, 1e-300)
-        settled = ended or gained <= SETTLED * max(entropy, barrier, BARRIER * gap_limit)
+        cooler, narrower = (
+            ENTROPY_SHARE * gap_limit / max(entropy, 1e-300),
+            BARRIER_SHARE * gap_limit / max(barrier, 1e-300),
+        )
+        settled = ended or gained <= SETTLED_SHARE * max(entropy, barrier, BARRIER_SHARE * gap_limit)
         if min(cooler, narrower) < 1.0:
-            least = LEAST_FACTOR_OF_LOG if problem.loss.smooth else LEAST_FACTOR
+            least = MIN_FACTOR_LOG_LOSS if problem.loss.smooth else MIN_FACTOR
             factors = np.clip([0.9 * cooler, 0.9 * narrower], least, 1.0)
             return self._with_smaller_barriers(problem, state, *factors) if settled else state
         if not in_float64(state.soft, inner):
@@ -164,10 +173,10 @@ class InteriorPoint(SmoothPath):
         if state.primal - state.dual <= state.near * gap_limit_of(problem, state):
             return self._to_zeros(problem, state)
         largest = float(np.abs(dual_point(state.soft, inner).eta).max(initial=0.0))
-        if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, and the bound is still not tight
+        if ended or largest <= (1.0 + 0.3 * state.tol) * rho_of(problem):  # solved, but the bound is still not tight
             return self._with_smaller_barriers(problem, state, 0.5, 0.5)
-        again = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + REPEAT
-        return with_hessian(problem, state)._replace(hessian_at=state.n_steps) if again else state
+        hessian_due = settled if state.hessian_at is None else state.n_steps >= state.hessian_at + HESSIAN_EVERY
+        return with_hessian(problem, state)._replace(hessian_at=state.n_steps) if hessian_due else state
 
     def _with_smaller_barriers(self, problem: Problem, state: PathState, cooler: float, narrower: float) -> PathState:
         temperature, width = cooler * state.temperature, narrower * state.width
@@ -181,13 +190,14 @@ class InteriorPoint(SmoothPath):
         return with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
-        """Set weights to zero, and return to the L1 penalty itself.
+        """Set weights to zero, and return to the original L1 penalty.
 
-        Sets as many as increase the objective by at most the requested gap, or 1 %; refitting the others recovers it.
+        As many weights are set to zero as possible without increasing the objective by more than the requested gap, or
+        by 1 % if that is less. Refitting the other weights reverses the increase.
         """
         w, size = state.inner.w, np.abs(state.points[0].eta)
-        limit = state.primal + min(1.0, MOST_RISE / state.tol) * gap_limit_of(problem, state)
-        for cut in CUTS:
+        limit = state.primal + min(1.0, MAX_RISE / state.tol) * gap_limit_of(problem, state)
+        for cut in ZERO_THRESHOLDS:
             held = size < cut * rho_of(problem)
             if problem.primal(np.where(held, 0.0, w)) <= limit:
                 break
@@ -196,20 +206,23 @@ class InteriorPoint(SmoothPath):
         inner = HeldAtZero(dual_search=False, held=held)._at(soft, np.where(held, 0.0, w), first, single=False)
         return state._replace(soft=soft, inner=inner._replace(tol=state.tol), held=held, value_before=inner.value)
 
-    def _look_at_zeros(self, problem: Problem, state: PathState, gained: float) -> PathState:
+    def _check_zeros(self, problem: Problem, state: PathState, gained: float) -> PathState:
+        """Finish, continue the refit, or return to the path if too many weights are zero."""
         state = bounded(problem, state)
         w, gap_limit, ended = state.inner.w, gap_limit_of(problem, state), bool(state.inner.finished)
         primal = problem.primal(w)
         if primal - state.dual <= gap_limit and (ended or gained <= 0.03 * gap_limit):
             return state._replace(w=w, primal=primal, finished=True)
         if ended or gained <= 0.01 * gap_limit:  # too many weights are zero
-            return self._with_smaller_barriers(problem, state._replace(near=LESS_NEAR * state.near), 0.5, 0.5)
+            return self._with_smaller_barriers(
+                problem, state._replace(near=ZEROING_RETRY_FACTOR * state.near), 0.5, 0.5
+            )
         return state
 
     def due(self, problem: Problem, state: PathState, n_pass: int, tol: float) -> bool:
-        # weights must be set to zero before the fit ends
-        far = problem.relative(state.primal - state.dual, state.primal) > tol or state.w is None
-        return state.finished or (far and n_pass % (4 * self.look_every) == 0)
+        # once the gap is small enough, wait until weights have been set to zero
+        gap_is_large = problem.relative(state.primal - state.dual, state.primal) > tol or state.w is None
+        return state.finished or (gap_is_large and n_pass % (4 * self.look_every) == 0)
 
     def evaluate(self, problem: Problem, state: PathState) -> Evaluation:
         w, primal = (state.inner.w, problem.primal(state.inner.w)) if state.w is None else (state.w, state.primal)
@@ -221,19 +234,19 @@ def rho_of(problem: Problem) -> float:
 
 
 def smooth_problem(problem: Problem, temperature: float, width: float, exact: bool) -> Problem:
-    """Return the problem with both barriers; ``exact`` in float64. The log loss needs no temperature."""
+    """Return the problem with both barriers; ``exact`` means in float64. The log loss needs no temperature."""
     soft = problem if problem.loss.smooth else soft_problem(problem, temperature, exact)
     return soft.replace(prior=SmoothL1(rho_of(problem), width))
 
 
 def gap_limit_of(problem: Problem, state: PathState) -> float:
-    """Return the requested gap, absolute."""
+    """Return the requested gap as an absolute value."""
     return state.tol * problem.gap_scale(state.inner.value)
 
 
 def bounded(problem: Problem, state: PathState) -> PathState:
-    """Update the best mixture of dual points."""
-    # the barrier costs about one price for every weight near a bound: a twentieth of the requested gap in total
+    """Update the best mixture of dual points, and the dual value."""
+    # the barrier costs about `price` for every weight near its bound, in total at most a twentieth of the requested gap
     price = 0.05 * gap_limit_of(problem, state) / (1 + np.count_nonzero(state.inner.w))
     mixture = best_inside(rho_of(problem), state.points, price)
     return state._replace(points=(mixture, *state.points[1:]), dual=max(state.dual, mixture.cost))

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS for smooth problems: conditional random fields with a smooth prior."""
+"""Limited-memory BFGS for smooth problems, such as conditional random fields with a smooth prior."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.curvature.factor import Factor
 
 MAX_DENSE_FEATURES = 512
+"""Largest number of features for which a dense matrix of feature products is computed."""
 MAX_SAMPLED_NODES = 4096
-"""Largest number of features with dense products, and of nodes sampled for them."""
+"""Largest number of nodes from which that matrix is estimated."""
 PATIENCE = 5
-"""Steps without a smaller gradient before curvature is forgotten, and again before the fit ends: near the optimum the
-norm of the gradient is not monotone."""
+"""Steps without a smaller gradient norm after which the curvature is discarded; after as many more the fit ends. (Near
+the optimum the gradient norm does not decrease in every step.)"""
 
 
 class Curvature(NamedTuple):
-    """Approximate inverse Hessian, from the last changes of w and of the gradient."""
+    """Approximate inverse Hessian, built from the last changes of the weights (s) and of the gradient (y)."""
 
     first: FloatArray
     """Diagonal of the initial inverse Hessian, up to a factor."""
@@ -33,13 +34,13 @@ class Curvature(NamedTuple):
     curves: tuple[float, ...] = ()
     """``s . y`` of each change."""
     between: FloatArray | None = None
-    """Replaces the diagonal for the weights of node features: (n_features, n_features) for all labels, or (n_labels,
-    n_features, n_features)."""
+    """Inverse Hessian of the node weights, used instead of the diagonal: one matrix for all labels, of shape
+    (n_features, n_features), or one per label, of shape (n_labels, n_features, n_features)."""
     n_labels: int = 0
     whole: Factor | None = None
-    """Factorised Hessian, which replaces both."""
+    """Factorised Hessian, used instead of ``first`` and ``between``."""
     covered: NDArray[np.intp] | None = None
-    """Positions of the weights that ``whole`` covers; the diagonal serves the other weights."""
+    """Positions of the weights that ``whole`` covers; the diagonal is used for the others."""
 
     @classmethod
     def of(cls, problem: Problem) -> Curvature:
@@ -52,10 +53,9 @@ class Curvature(NamedTuple):
         return cls(1.0 / np.maximum(diagonal, np.finfo(float).tiny))
 
     def with_features(self, problem: Problem) -> Curvature:
-        """Add products of features if there are few features; this saves a fifth of the passes on OCR.
+        """Set ``between`` from products of features if there are few features; saves a fifth of the passes on OCR.
 
-        Not under a flat prior: there it would prefer weights of rare differences between features, which generalise
-        worse.
+        Not used under a flat prior, where it would favour weights of rare feature differences, which generalise worse.
         """
         if not (problem.structure.capabilities.linear_nodes and offers(problem.prior, "spread")):
             return self
@@ -67,7 +67,7 @@ class Curvature(NamedTuple):
         u = np.repeat(batch.sample_weight, np.diff(batch.offsets))[nodes]
         together = X.T @ (X * u[:, None])
         node = layout.segments(problem.curvature()).node[:, 0]
-        # curvature decreases as probabilities approach 0 and 1: a fifth of that at w = 0
+        # use a fifth of the curvature at w = 0, because it decreases as probabilities approach 0 and 1
         hessian = 0.2 * together * (node.sum() / max(np.trace(together), np.finfo(float).tiny))
         hessian[np.diag_indices_from(hessian)] += 0.01 * node.mean()
         variance = layout.segments(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))).node
@@ -87,8 +87,8 @@ class Curvature(NamedTuple):
     def times(self, g: FloatArray, free: NDArray[np.bool_] | None = None, before_any: Any = None) -> FloatArray:
         """Multiply the inverse Hessian with g, by the two-loop recursion (Nocedal & Wright, Algorithm 7.4).
 
-        With ``free``, use the inverse of the part of the Hessian for these coordinates; the others get 0.
-        ``before_any`` multiplies with the initial inverse Hessian; None uses that of this object.
+        With ``free``, use the inverse of the Hessian block of these coordinates, and return 0 for the others.
+        ``before_any`` is a function that multiplies with the initial inverse Hessian; None uses that of this object.
         """
         mask = None if free is None else free.astype(np.float64)
         q = g.copy() if mask is None else g * mask  # stays zero outside `free`, so that only curvatures need the mask
@@ -132,9 +132,9 @@ class Curvature(NamedTuple):
 
 
 def inverse_of(hessian: FloatArray) -> FloatArray | None:
-    """Return the inverse of a matrix with a row for each feature; None if it is too small or not finite.
+    """Return the inverse of a Hessian with a row for each feature, or None if its entries are tiny or not finite.
 
-    Features may differ in size by any factor: the matrix is scaled to a diagonal of ones and regularised first.
+    The matrix is first scaled to a unit diagonal and regularised, so that features may differ in scale by any factor.
     """
     size = np.sqrt(np.diag(hessian))
     if not (np.isfinite(hessian).all() and size.min() > 1e-100):
@@ -151,12 +151,12 @@ def features_of(problem: Problem) -> Any:
 
 
 def memory_for(memory: int | None, n_weights: int) -> int:
-    """Return the number of changes to store: as given, or as many as fit 32 MB, from 6 to 200."""
+    """Return the number of changes to store: ``memory``, or if it is None as many as fit 32 MB, from 6 to 200."""
     return int(np.clip(32e6 / (16 * n_weights), 6, 200)) if memory is None else memory
 
 
 def has_certificate(problem: Problem) -> bool:
-    """Whether there is a certificate: the prior has a density, and the sum of losses is convex."""
+    """Whether a duality gap can be computed: the prior has a cumulant, and the sum of losses is convex."""
     return offers(problem.prior, "exact") and problem.convex
 
 
@@ -167,7 +167,7 @@ class Search(NamedTuple):
     value: float = np.inf
     """Objective at the last evaluation."""
     gained: float = np.inf
-    """Decrease of the objective between two evaluations at the last search."""
+    """Decrease of the objective before the last search; 0 if a further search is not worthwhile."""
     dual: float = -np.inf
     """Best dual value so far."""
 
@@ -182,16 +182,16 @@ class SmoothState(NamedTuple):
     gradient: FloatArray
     curvature: Curvature
     single: bool = True
-    """Whether passes are in float32."""
+    """Whether passes use float32."""
     first_norm: float = 1.0
     tol: float = 1e-3
     finished: bool = False
     least_norm: float = np.inf
-    """Smallest norm of a gradient since the gain of a step is below rounding."""
+    """Smallest gradient norm since the gains of steps fell below rounding."""
     idle: int = 0
-    """Steps since the last smaller gradient."""
+    """Steps since the gradient norm last decreased."""
     cost: float = 0.0
-    """Expected cost of labels; 0 if the loss has none."""
+    """Expected cost of the labellings; 0 if the loss has no costs."""
     relaxation_gap: float = 0.0
     """See `Partial`."""
     search: Search = Search()
@@ -202,17 +202,17 @@ class LBFGS(Solver):
     """L-BFGS on the smooth primal; stops at the relative gap.
 
     With the dual point ``alpha = p(y | x; w)`` and ``eta = sum alpha df``, the gap is
-    ``penalty(w) + phi(eta) - w . eta``. For a Gaussian prior this is half the squared norm of the gradient times the
-    variance, and costs nothing. Under a flat prior, or with unknown labels, where the likelihood is not convex, there
-    is no certificate; ``tol`` then bounds the norm of the gradient relative to that at the start.
+    ``penalty(w) + phi(eta) - w . eta``. For a Gaussian prior this is half the squared gradient norm times the variance,
+    and costs nothing. There is no certificate under a flat prior, or with unknown labels, because the likelihood is not
+    convex then. In these cases ``tol`` bounds the gradient norm relative to that at the start.
 
-    Passes over larger problems are in float32 while that makes progress; reported values are computed in float64.
+    Passes over larger problems use float32 as long as they make progress; reported values are computed in float64.
 
     Parameters
     ----------
     memory : int or None, default=None
-        Number of stored changes of w and gradient. None stores as many as fit 32 MB, at most 200: on ill-conditioned
-        problems a long memory saves half of the passes.
+        Number of stored changes of the weights and the gradient. None stores as many as fit 32 MB, from 6 to 200. On
+        ill-conditioned problems a long memory halves the number of passes.
 
     Examples
     --------
@@ -277,10 +277,10 @@ class LBFGS(Solver):
 
     @staticmethod
     def _in_rounding(state: SmoothState, new: SmoothState | None) -> SmoothState:
-        """Count a step whose gain is below rounding, and return the state before it.
+        """Count a step whose gain is below rounding; return the state before the step with updated counters.
 
-        After `PATIENCE` steps without a smaller gradient the curvature of distant points is forgotten; after as many
-        more the fit ends.
+        After `PATIENCE` steps without a smaller gradient norm, the curvature is discarded, because it stems from
+        distant points. After as many more, the fit ends.
         """
         norm = np.inf if new is None else float(np.linalg.norm(new.gradient))
         idle = 0 if norm < state.least_norm else state.idle + 1
@@ -296,10 +296,11 @@ class LBFGS(Solver):
     ) -> SmoothState | None:
         """Search for a step that meets the strong Wolfe conditions, by bracketing and quadratic interpolation.
 
-        After 20 trials return the last step with sufficient decrease, or None."""
+        After 20 trials, return the last step with sufficient decrease, or None if there was none.
+        """
         low, low_value, low_slope, high, high_value = 0.0, state.value, slope, np.inf, np.inf
         best = None
-        # near the optimum a decrease is below rounding, and only the slope is reliable (Hager & Zhang 2005)
+        # near the optimum, decreases are below rounding and only the slope is reliable (Hager & Zhang 2005)
         rounding = 0.0 if state.single else 1e-14 * abs(state.value)
         for _ in range(20):
             new = self._at(problem, state.w + length * direction, state.curvature, state.single)
@@ -357,5 +358,5 @@ class LBFGS(Solver):
 
     @staticmethod
     def _eta(problem: Problem, state: SmoothState) -> FloatArray:
-        """Return the eta of the dual point; 0 with a single label, where the gradient is only rounding."""
+        """Return the eta of the dual point; 0 if there is a single label, whose gradient is only rounding."""
         return -problem.C * state.loss_slope * (problem.structure.n_labels > 1)

@@ -17,16 +17,17 @@ from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState, memory_for
 
 SEARCH_EVERY = 10
 """Passes between two decisions about a dual search."""
-SETTLED, LOOSE = 0.25, 1e-3
-"""A dual point is searched for when the objective decreased by less than this part of the requested gap, or of a gap of
-1e-3 if that is smaller. Earlier, too many weights would still become zero or nonzero (measured on OCR)."""
-FAR, FARTHEST = 10.0, 0.1
-"""Multiple of the requested gap above which a first search begins, or a gap of 0.1 if that is smaller. With a smaller
-gap a few more passes suffice."""
-CLOSE = 0.5
-"""Smallest share of a dual point after which a second search is worthwhile."""
-LEAST_SHARE = 0.5
-"""Share of the model in the dual point below which the first-order gap is not used: near w = 0 it is always small."""
+SETTLED_SHARE, MAX_SETTLED_TOL = 0.25, 1e-3
+"""A dual search begins when the objective decreases by less than `SETTLED_SHARE` of the requested gap (or of a gap of
+`MAX_SETTLED_TOL`, if that is smaller). Earlier, too many weights still become zero or nonzero (measured on OCR)."""
+MIN_GAP_FOR_SEARCH, MAX_GAP_FOR_SEARCH = 10.0, 0.1
+"""The first search requires a gap above this multiple of the requested gap (or above `MAX_GAP_FOR_SEARCH`, if that is
+smaller). With a smaller gap, a few more passes suffice."""
+MIN_SHARE_TO_REPEAT = 0.5
+"""A second search is only worthwhile if the share of the first dual point is at least this large."""
+MIN_SHARE = 0.5
+"""Smallest share of the model in the dual point for which the first-order gap is used. Near w = 0 that gap is always
+small."""
 
 
 @dataclass(eq=False, repr=False)
@@ -35,14 +36,14 @@ class OWLQN(LBFGS):
 
     Each step stays within one orthant: weights that would change their sign stop at zero.
 
-    The dual point is ``p(y | x; w)``, mixed with the true labelling until every ``|eta_k| <= rho``; the share s of the
-    model is 1 at the optimum. The entropy of the mixture is at least s times that of the model, which gives a gap at no
-    cost. If only the first-order gap is small enough, the entropy is computed from the mixed marginals (not on a
-    hierarchy, which then takes a few more passes). Under an elastic net every dual point has a finite value, and the
-    gap costs nothing.
+    The dual point is ``p(y | x; w)``, mixed with the true labelling until every ``|eta_k| <= rho``. The share s of
+    ``p`` in this mixture is 1 at the optimum. The entropy of the mixture is at least s times that of ``p``, which
+    provides a gap at no cost. If only the first-order gap is small enough, the entropy is computed from the mixed
+    marginals. (Hierarchies do not support this, and take a few more passes.) Under an elastic net every dual point has
+    a finite value, and no mixture is needed.
 
-    The objective converges long before the share does. As soon as the objective hardly decreases, a better dual point
-    is therefore searched for (`l1_dual`), which certifies in a third of the time (L1CRF on OCR).
+    The objective converges long before the share does. Therefore, as soon as the objective hardly decreases, the solver
+    searches for a better dual point (`l1_dual`). This takes a third of the time to a certificate (L1CRF on OCR).
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class OWLQN(LBFGS):
         return state._replace(first_norm=float(np.linalg.norm(slope)) if warm is None else warm.first_norm)
 
     def _penalty_gradient(self, problem: Problem, w: FloatArray) -> FloatArray:
-        """Return the gradient of the squared penalty of an elastic net; that of the L1 penalty is left out."""
+        """Return the gradient of the squared penalty of an elastic net, without the L1 penalty."""
         return getattr(problem.prior, "l2", 0.0) * w
 
     def step(self, problem: Problem, state: SmoothState) -> SmoothState:
@@ -77,19 +78,19 @@ class OWLQN(LBFGS):
         return self._with_dual_search(problem, new) if search.n_steps % SEARCH_EVERY == 0 or new.finished else new
 
     def _with_dual_search(self, problem: Problem, state: SmoothState) -> SmoothState:
-        """Search for a better dual value if it is time."""
+        """Search for a better dual value if the objective has settled and the gap is still large."""
         search, gap_limit = state.search, state.tol * abs(state.value)
-        least = SETTLED * min(state.tol, LOOSE) * abs(state.value)
+        least = SETTLED_SHARE * min(state.tol, MAX_SETTLED_TOL) * abs(state.value)
         gained = 0.0 if state.finished else search.value - state.value
         search = search._replace(value=state.value)
-        # search again only if the dual value, and not the objective, determines the gap
+        # repeat a search only if the dual value rather than the objective limits the gap
         settled = gained <= min(least, 0.1 * search.gained)
-        far = max(gap_limit, min(FAR * gap_limit, FARTHEST * abs(state.value)))
-        lags = self._gaps(problem, state)[0] > (far if search.dual == -np.inf else gap_limit)
+        first_search_gap = max(gap_limit, min(MIN_GAP_FOR_SEARCH * gap_limit, MAX_GAP_FOR_SEARCH * abs(state.value)))
+        lags = self._gaps(problem, state)[0] > (first_search_gap if search.dual == -np.inf else gap_limit)
         if self.dual_search and settled and lags and can_search(problem):
             point = l1_dual(problem, state.w, state.curvature, gap_limit)
-            # a small share: the loss is almost flat in some directions, and a second search would fail too
-            gained = gained if point.share >= CLOSE else 0.0
+            # with a small share, the loss is almost flat in some directions, and a second search would fail too
+            gained = gained if point.share >= MIN_SHARE_TO_REPEAT else 0.0
             search = search._replace(gained=gained, dual=max(search.dual, point.share * point.value))
         return state._replace(search=search)
 
@@ -97,8 +98,8 @@ class OWLQN(LBFGS):
         """Make a step of the weights."""
         w, rho = state.w, l1_price(problem.prior)
         pseudo = pseudo_gradient(w, state.gradient, rho)
-        # Andrew & Gao use the inverse of the full Hessian and drop coordinates that go uphill. The inverse of the part
-        # for coordinates that can move takes half of the passes (OCR), and only weights at zero need to be held.
+        # Andrew & Gao use the inverse of the full Hessian and drop coordinates that go uphill. Using only the block of
+        # the coordinates that can move halves the number of passes (OCR), and only weights at zero need to be fixed.
         direction = -state.curvature.times(pseudo, free=(w != 0) | (pseudo != 0))
         direction[(w == 0) & (direction * pseudo >= 0)] = 0.0
         if not direction @ pseudo < 0:
@@ -138,8 +139,8 @@ class OWLQN(LBFGS):
             return Evaluation(state.w, None, exact.value, np.nan, np.nan, slope)
         free, first_order, share = self._gaps(problem, exact)
         gap = free
-        # the free bound is looser by (1 - share) * loss; compute the exact one only if that difference matters
-        if pairwise(problem) and share > LEAST_SHARE and first_order <= state.tol * abs(exact.value) < free:
+        # the free bound is looser by (1 - share) * C * loss, so compute the exact one only if that difference matters
+        if pairwise(problem) and share > MIN_SHARE and first_order <= state.tol * abs(exact.value) < free:
             gap = min(free, exact.value - problem.C * mixed_entropy(problem, state.w, share))
         return Evaluation.certified(problem, state.w, None, exact.value, exact.value - gap)
 
@@ -169,7 +170,7 @@ def l1_price(prior: Prior) -> float:
 
 
 def pairwise(problem: Problem) -> bool:
-    """Whether the entropy of mixed marginals is that of a forest."""
+    """Whether the entropy of mixed marginals can be computed as that of a forest."""
     return problem.structure.capabilities.pairwise
 
 

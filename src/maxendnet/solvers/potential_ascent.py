@@ -19,49 +19,50 @@ from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
 from maxendnet.utils.checks import require_count
 
 FIRST_POTENTIAL = 25.0
-"""Initial potential of the true labels: all probability is at the true labelling, to rounding in float32."""
+"""Initial potential of the true labels. In float32 this gives the true labelling a probability of 1."""
 FIRST_BONUS = 5.0
-"""At the first visit of an example its potentials become the scores under the current weights, with this bonus for the
-true labels; it is increased until the dual does not decrease (chosen on CoNLL-2000)."""
+"""Bonus of the true labels at the first visit of an example, when its potentials are set to the scores under the
+current weights plus this bonus. It is increased until the dual does not decrease (chosen on CoNLL-2000)."""
 FIRST_STEP = 0.2
-LEAST_IN_SINGLE = 1e-5
-"""Smallest gap that float32 reaches."""
-LEAST_CHANGE = {"float32": 1e-6, "float64": 1e-11}
-"""Smallest change of the marginals of a node that updates the weights. Smaller changes accumulate until the next
-update, and `PotentialAscent.evaluate` recomputes all marginals."""
+"""Initial step size of every example."""
+MIN_GAP_IN_SINGLE = 1e-5
+"""Smallest requested gap for which passes begin in float32."""
+MIN_CHANGE = {"float32": 1e-6, "float64": 1e-11}
+"""Smallest change of a node's marginals that updates the weights. Smaller changes accumulate until they are large
+enough, and `PotentialAscent.evaluate` recomputes all marginals."""
 
 
 @dataclass
 class PotentialState:
-    """State of `PotentialAscent`: a dual point as potentials; the arrays are changed in place."""
+    """State of `PotentialAscent`: a dual point, represented by potentials. Its arrays are changed in place."""
 
     node_potentials: NDArray
-    """(n_nodes, lanes)"""
+    """(n_nodes, lanes), where ``lanes`` is the padded number of labels."""
     matrix_potentials: NDArray
     """(n_examples, n_edge_types, n_labels, lanes)"""
     node_marginals: NDArray
     matrix_marginals: NDArray
-    """Sums over the edges of an example."""
+    """Edge marginals, summed over the edges of each example."""
     eta: NDArray
-    """Padded."""
+    """In the padded layout of the kernels."""
     weights: NDArray
-    """mean(eta), as the recursions read it."""
+    """Prior mean given ``eta``, in the layout and precision of the recursions."""
     scratch: NDArray
     steps: FloatArray
-    """(n_examples,): the share of the way that was best at the last visit."""
+    """(n_examples,): the best step size at the last visit of each example."""
     gaps: FloatArray
-    """(n_examples,): about the gap of every block before its last update."""
+    """(n_examples,): approximate block gap of each example before its last update."""
     entropies: FloatArray
-    """(n_examples,): with expected costs."""
+    """(n_examples,): entropy plus expected cost."""
     truths: FloatArray
-    """(n_examples,): the logarithm of the weight of the true labelling."""
+    """(n_examples,): log-probability of the true labelling."""
     rng: np.random.Generator
     data: PlacedData
-    """The examples that these are potentials of."""
+    """The examples to which the potentials belong."""
     primal: float = 0.0
-    """At the last evaluation."""
+    """Objective at the last evaluation."""
     gap: float = np.inf
-    """At the last evaluation, relative."""
+    """Relative gap at the last evaluation."""
 
     def in_double(self) -> None:
         """Continue in float64."""
@@ -76,20 +77,21 @@ class PotentialAscent(Solver):
 
     For the log loss with a squared penalty: L2-CRFs and elastic nets.
 
-    The dual is ``max sum_i C (entropy(q_i) + E_q cost_i) - phi(eta)`` over a distribution q_i of labellings for every
-    example, with ``eta = C sum_i (f(x_i, y_i) - E_q f)`` and the costs of a loss with a margin. The logarithm of q_i is
-    kept: a row of potentials for every node and one matrix for the edges of an example. One update takes one example
-    and goes a share of the way from its potentials to the scores under the weights at hand, with costs; the weights
-    follow. Which share is best follows from the variance of what is missing and from how much the prior bends on the
-    way; the last one is remembered for each example, and a step that was much too long is taken back. This is the
-    online exponentiated gradient of Collins et al. 2008, with step sizes of its own.
+    The dual is ``max sum_i C (entropy(q_i) + E_q cost_i) - phi(eta)``, where q_i is a distribution over the labellings
+    of example i, ``eta = C sum_i (f(x_i, y_i) - E_q f)``, and the costs are 0 unless the loss has a margin. Each q_i is
+    stored as potentials, its logarithm up to a constant: one row per node, and one matrix for all edges of the example.
 
-    Every ``check_every`` passes, and when the sum of the last known gaps of the blocks is small enough, marginals,
-    entropies and eta are computed afresh in float64, which certifies the point. Stops when that gap, relative, is at
-    most ``tol``. Passes are in float32 where that serves.
+    An update moves the potentials of one example part of the way towards its scores under the current weights (plus
+    costs), and updates the weights. The step size is derived from the variance of the remaining difference and the
+    curvature of the cumulant. Each example remembers its last step size, and a step that was much too long is undone.
+    The method is the online exponentiated gradient of Collins et al. 2008 with different step sizes.
 
-    A pass touches only weights of features that an example has, and takes about as long as one of `LBFGS`; on text it
-    needs far fewer (benchmarks/TEXT.md).
+    Marginals, entropies and eta are recomputed in float64 every ``check_every`` passes, and also when the sum of the
+    last known block gaps is small enough. This gives a certified gap, and the fit stops when it is at most ``tol``.
+    Passes use float32 while its precision suffices.
+
+    A pass takes about as long as one of `LBFGS`, because an update only changes the weights of features that occur in
+    the example. On text, far fewer passes are needed (benchmarks/TEXT.md).
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ class PotentialAscent(Solver):
         s, batch = problem.structure.layout, problem.batch
         node, matrix = (len(batch.parent), lanes(s)), (problem.n_examples, s.n_edge_types, s.n_labels, lanes(s))
         small = single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
-        single = tol >= LEAST_IN_SINGLE and small and problem.structure.longest <= LONGEST_IN_SINGLE
+        single = tol >= MIN_GAP_IN_SINGLE and small and problem.structure.longest <= LONGEST_IN_SINGLE
         dtype = np.float32 if single else np.float64
         state = PotentialState(
             node_potentials=np.zeros(node, dtype),
@@ -153,13 +155,13 @@ class PotentialAscent(Solver):
             state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.entropies, state.truths,
             buffer,
         )  # fmt: skip
-        above = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
+        minus_eta = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
         problem.n_oracle += problem.n_examples
-        above *= -problem.C
-        return structure.blocks.unpad(above)
+        minus_eta *= -problem.C
+        return structure.blocks.unpad(minus_eta)
 
     def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
-        """Continue from this eta of the potentials, and from its weights."""
+        """Set eta, which must be that of the current potentials, and the weights derived from it."""
         blocks, dtype = problem.structure.blocks, state.node_potentials.dtype.type
         state.eta = blocks.pad(eta).astype(dtype)
         state.weights = blocks.for_search(problem.dual_prior.mean(eta), dtype)
@@ -175,9 +177,9 @@ class PotentialAscent(Solver):
                 state.in_double()
                 dtype = np.float64
         picks = state.rng.permutation(problem.n_examples).astype(np.int64)
-        # at most about 50 ms a call, so that Ctrl-C is handled
+        # each kernel call takes at most about 50 ms, because Ctrl-C is handled between calls
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
-        prior, least = problem.kernel_prior, LEAST_CHANGE[np.dtype(dtype).name]
+        prior, least = problem.kernel_prior, MIN_CHANGE[np.dtype(dtype).name]
         cost = pad_rows(structure.layout, problem.cost, dtype)
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.potential_ascent(
@@ -189,7 +191,7 @@ class PotentialAscent(Solver):
         return state
 
     def due(self, problem: Problem, state: PotentialState, n_pass: int, tol: float) -> bool:
-        # the last known gaps were computed before each update and overestimate the gap
+        # block gaps are those before each update, so their sum usually overestimates the current gap
         enough = problem.relative(float(state.gaps.sum()), state.primal) <= tol if state.primal else False
         return n_pass > 0 and (n_pass % self.check_every == 0 or enough)
 
@@ -207,5 +209,5 @@ class PotentialAscent(Solver):
 
 
 def most_spread(problem: Problem, dtype: type) -> float:
-    """Return the largest range of edge scores for sum-product with scaled probabilities, as in `sum_mode`."""
+    """Return the largest range of edge scores for which sum-product can use scaled probabilities, as in `sum_mode`."""
     return (60 if dtype is np.float32 else 640) / (problem.batch.max_children + 1)

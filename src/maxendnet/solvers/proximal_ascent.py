@@ -1,4 +1,4 @@
-"""Conditional random fields on many sparse features: proximal points on a working set, by ascent on potentials."""
+"""Proximal-point method for CRFs with many sparse features, on a working set of weights."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from maxendnet.solvers.proximal_point import ProximalL1
 from maxendnet.solvers.subproblems.working_set import WorkingSet, working_set
 from maxendnet.utils.checks import require_count
 
-NEAR = 0.8
-"""A weight is in the working set if it is not zero, or if its |eta| is at least this share of the L1 penalty."""
-FIRST = 2.0
-"""The first working set has the weights whose slope at zero exceeds this multiple of the L1 penalty. On CoNLL-2000
-these are a third of the weights whose slope exceeds the penalty itself, and most of those needed."""
+KEEP_ABOVE = 0.8
+"""A weight is in the working set if it is nonzero, or if ``|eta_k|`` is at least this share of the L1 factor."""
+KEEP_ABOVE_AT_START = 2.0
+"""The first working set contains the weights whose gradient at zero is at least this multiple of the L1 factor. On
+CoNLL-2000 these are a third of the weights whose gradient exceeds the factor itself, and most of those needed."""
 
 
 @dataclass
 class ProximalAscentState:
-    """The proximal problem at hand, and the best points so far. Weight vectors are those of the working set."""
+    """The current proximal problem, and the best points so far. Weight vectors cover the working set only."""
 
     keep: NDArray[np.bool_]
-    """(n_weights,): the working set."""
+    """(n_weights,): mask of the working set."""
     inner: PotentialState
     tau: float
     centre: FloatArray
     last_weights: FloatArray
-    """The weights from which the centre was pushed on."""
+    """The weights at the last move of the centre, before extrapolation by ``push``."""
     push: float
     n_pass: int = 0
     w: Any = None
-    """The best weights so far, of the whole problem."""
+    """The best weights so far, for the full problem."""
     eta: Any = None
-    """The dual point that came with them."""
+    """The eta from which the best weights were computed."""
     primal: float = np.inf
     dual: float = -np.inf
     gap: float = np.inf
@@ -52,7 +52,7 @@ class ProximalAscentState:
         return self.inner.data
 
     def restricted(self, problem: Problem) -> WorkingSet:
-        """The problem on the working set; made once, and not part of what a checkpoint keeps."""
+        """Return the problem restricted to the working set; cached, but not stored in checkpoints."""
         cached = vars(self).get("_restricted")
         if cached is None or cached[0] is not self.keep:
             cached = self._restricted = self.keep, working_set(problem, self.keep)
@@ -65,10 +65,11 @@ class ProximalAscent(Solver):
 
     The proximal problems are solved by `PotentialAscent`.
 
-    Adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. After some passes the centre
-    moves to the weights reached, and a share ``push`` of the way further. Weights inside the threshold are exactly
-    zero. Passes use a working set: nonzero weights, and those that may soon be nonzero; every evaluation considers all
-    weights and chooses the set again. The dual point certifies; for an L1 penalty it is mixed with the true labelling
+    Each proximal problem adds ``|w - centre|^2 / (2 tau)`` to the objective, which makes it easier to solve. Every
+    ``passes`` passes, the centre moves to the current weights, extrapolated by the factor ``push``. Soft thresholding
+    sets small weights exactly to zero. Passes use a working set, which contains the nonzero weights and those that may
+    soon become nonzero; every evaluation considers all weights and updates the working set. The potentials are a dual
+    point, whose value certifies the result. Under a pure L1 penalty, this point is first mixed with the true labelling
     until every ``|eta_k| <= rho``.
 
     Designed for gaps of about 1e-3 on many sparse features (benchmarks/TEXT.md). For smaller gaps use `OWLQN`.
@@ -76,12 +77,13 @@ class ProximalAscent(Solver):
     Parameters
     ----------
     tau : float, default=0.5
-        Initial value; with a larger tau the proximal problem is closer to the problem itself, and harder. It is
-        increased when the proximal problem is solved too accurately, and reduced when it is solved too roughly.
+        Initial value. With a larger tau, the proximal problem is closer to the original one and harder to solve. tau is
+        increased when the proximal problem is solved more accurately than needed, and reduced in the opposite case.
     passes : int, default=2
-        Passes before the centre moves.
+        Passes between two moves of the centre.
     push : float, default=0.7
-        0 is the plain proximal-point method. Halved when the objective increases between two evaluations.
+        Extrapolation factor of the centre. 0 is the plain proximal-point method. It is halved whenever the objective
+        has increased between two evaluations.
     check_every : int, default=6
         Passes between two evaluations of the full gap.
     inner : PotentialAscent
@@ -117,14 +119,14 @@ class ProximalAscent(Solver):
         self, problem: Problem, warm: ProximalAscentState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> ProximalAscentState:
         self.check()
-        zero, l1 = np.zeros(problem.n_weights), prices(problem.prior)[0]
+        zero, l1 = np.zeros(problem.n_weights), penalty_factors(problem.prior)[0]
         same = warm is not None and problem.data.same_as(warm.data)
         centre = warm.w if warm is not None and same and warm.w is not None else zero
         easier = problem.replace(prior=with_proximal_term(problem.prior, self.tau, centre))
         inner = self.inner.start(easier, warm.inner if warm is not None and same else None, seed, tol)
-        # what all weights at zero would leave over, since the potentials are still at the truth
+        # the potentials are still at the truth, where eta is 0, so the gradient at zero weights selects the working set
         slope = -problem.C * problem.loss_and_gradient(zero).gradient
-        keep = with_the_rest(problem, (np.abs(slope) >= FIRST * l1) | (centre != 0))
+        keep = with_other_segments(problem, (np.abs(slope) >= KEEP_ABOVE_AT_START * l1) | (centre != 0))
         state = ProximalAscentState(keep, inner, self.tau, centre, centre, self.push)
         state.centre = state.last_weights = centre[state.restricted(problem).positions]
         self._set_eta(problem, state, self.inner.refresh(problem, inner))
@@ -157,7 +159,7 @@ class ProximalAscent(Solver):
         self.inner.set_eta(self._easier(problem, state), state.inner, eta)
 
     def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
-        # the first evaluation is early: it shows which weights are needed
+        # evaluate early once, because an evaluation updates the working set
         return n_pass == 3 or (n_pass > 0 and n_pass % self.check_every == 0)
 
     def evaluate(self, problem: Problem, state: ProximalAscentState) -> Evaluation:
@@ -177,15 +179,20 @@ class ProximalAscent(Solver):
         if state.inner.weights.dtype == np.float32 and gap > 0.95 * state.gap and gap < 1e-3:
             state.inner.in_double()  # rounding limits the progress
         state.gap = gap
-        by_solving = float(state.inner.gaps.sum()) / max(primal - state.dual, 1e-300)  # share of the gap
-        state.tau *= 1.5 if by_solving < 0.05 else 1 / 1.5 if by_solving > 0.3 else 1.0
-        self._choose(problem, state, eta, (np.abs(eta) >= NEAR * prices(problem.prior)[0]) | (w != 0))
-        eta_of_best = state.eta if prices(problem.prior)[1] > 0 else None
+        # share of the gap that is due to the inexact solution of the proximal problem
+        inner_share = float(state.inner.gaps.sum()) / max(primal - state.dual, 1e-300)
+        state.tau *= 1.5 if inner_share < 0.05 else 1 / 1.5 if inner_share > 0.3 else 1.0
+        self._update_working_set(
+            problem, state, eta, (np.abs(eta) >= KEEP_ABOVE * penalty_factors(problem.prior)[0]) | (w != 0)
+        )
+        eta_of_best = state.eta if penalty_factors(problem.prior)[1] > 0 else None
         return Evaluation(state.w, eta_of_best, state.primal, state.dual, gap, gap)
 
-    def _choose(self, problem: Problem, state: ProximalAscentState, eta: FloatArray, keep: NDArray[np.bool_]) -> None:
-        """Take the weights to keep for the working set, unless those that it has are about as many."""
-        keep = with_the_rest(problem, keep)
+    def _update_working_set(
+        self, problem: Problem, state: ProximalAscentState, eta: FloatArray, keep: NDArray[np.bool_]
+    ) -> None:
+        """Set the working set to ``keep`` if that adds a weight or removes more than a fifth of them."""
+        keep = with_other_segments(problem, keep)
         if np.any(keep & ~state.keep) or keep.sum() < 0.8 * state.keep.sum():
             restricted = state.restricted(problem)
             centre, last = (restricted.widened(part, problem.n_weights) for part in (state.centre, state.last_weights))
@@ -195,43 +202,46 @@ class ProximalAscent(Solver):
         self._set_eta(problem, state, eta)
 
 
-def with_the_rest(problem: Problem, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """A choice of node weights, with all other weights."""
+def with_other_segments(problem: Problem, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Add all weights that are not node weights to a working set, in place."""
     keep[problem.structure.layout.n_node_weights :] = True
     return keep
 
 
-def prices(prior: Any) -> tuple[float, float]:
-    """What a unit of ``|w_k|`` and one of ``w_k^2 / 2`` cost."""
+def penalty_factors(prior: Any) -> tuple[float, float]:
+    """Return the factors of ``|w|_1`` and of ``|w|^2 / 2`` in the penalty."""
     if hasattr(prior, "ridge"):
         return 0.0, float(prior.ridge)
     return (prior.l1, prior.l2) if hasattr(prior, "l1") else (prior.rho, 0.0)
 
 
 def with_proximal_term(prior: Any, tau: float, centre: FloatArray) -> ProximalL1:
-    """The prior with ``|w - centre|^2 / (2 tau)`` added, up to a constant."""
-    l1, l2 = prices(prior)
-    both = tau / (1.0 + tau * l2)  # of the two squares together
-    return ProximalL1(l1, both, both / tau * centre)
+    """Return the penalty plus ``|w - centre|^2 / (2 tau)``, up to a constant."""
+    l1, l2 = penalty_factors(prior)
+    joint_tau = tau / (1.0 + tau * l2)  # the two squares are joined into one
+    return ProximalL1(l1, joint_tau, joint_tau / tau * centre)
 
 
 def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> float:
-    """The dual at the potentials, whose eta this is; where L1 alone does not allow it, mixed with the truth."""
-    l1, l2 = prices(problem.prior)
+    """Return the dual value at the potentials, to which ``eta`` belongs.
+
+    Under a pure L1 penalty all ``|eta_k|`` must be at most its factor, so the point is first mixed with the truth.
+    """
+    l1, l2 = penalty_factors(problem.prior)
     if l2 > 0:
-        entropies, price = state.entropies, problem.dual_prior.cumulant(eta)
+        entropies, cumulant = state.entropies, problem.dual_prior.cumulant(eta)
     else:
-        entropies, price = mixed_with_truth(state.entropies, state.truths, share_inside(l1, eta)), 0.0
-    return problem.C * float(entropies @ problem.batch.sample_weight) - price
+        entropies, cumulant = mixed_with_truth(state.entropies, state.truths, share_inside(l1, eta)), 0.0
+    return problem.C * float(entropies @ problem.batch.sample_weight) - cumulant
 
 
 def mixed_with_truth(entropies: FloatArray, truths: FloatArray, share: float) -> FloatArray:
-    """Entropy of ``share`` of a distribution and for the rest of its true labelling, of every example.
+    """Return the entropy of ``share * q + (1 - share) * truth`` for every example.
 
     Parameters
     ----------
     entropies, truths : ndarray of shape (n_examples,)
-        Entropy of the distribution, and the logarithm of the probability that it gives to the true labelling.
+        Entropy of the distribution q over labellings, and log-probability of the true labelling under q.
     share : float
 
     Examples

@@ -1,4 +1,4 @@
-"""L1-M3N by proximal points: a sequence of problems as easy as M3N, whose solutions have exact zeros."""
+"""Proximal-point method for L1-M3N: a sequence of smooth dual problems whose solutions contain exact zeros."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 
-LEAST_CHANCE = 0.02
-"""Chance to draw any example, relative to the mean: gaps that were 0 at the last centre are not 0 at this one."""
+MIN_CHANCE = 0.02
+"""Smallest sampling weight of an example, relative to the mean. An example whose gap was 0 at the previous centre must
+be visited again, because its gap may be positive at the new one."""
 
 
 @dataclass(eq=False, repr=False)
 class ProximalL1(Piece):
-    """``rho |w|_1 + |w - centre|^2 / (2 tau)``, in the role of a prior; its mean is a soft threshold."""
+    """Penalty ``rho |w|_1 + |w - centre|^2 / (2 tau)``, used in place of a prior; its mean is a soft threshold."""
 
     rho: float
     tau: float
@@ -45,43 +46,46 @@ class ProximalL1(Piece):
 
 
 class ProximalState(NamedTuple):
-    """The proximal problem at hand, and the best points so far."""
+    """The current proximal problem, and the best points so far."""
 
     rho: float
     tau: float
     centre: FloatArray
     dual_state: BlockState
     problem: Problem
-    """The problem whose examples and costs make labellings dual points."""
+    """The problem whose examples and costs define the dual point."""
     n_pass: int = 0
     w: Any = None
     primal: float = np.inf
     dual: float = -np.inf
     here: float = np.inf
-    """The objective at the last point, not the best."""
+    """Objective at the last point, which need not be the best one."""
 
 
 @dataclass(eq=False, repr=False)
 class ProximalPoint(Solver):
-    """Proximal-point method for L1-M3N, as a penalty or within a ball.
+    """Proximal-point method for L1-M3N, with an L1 penalty or within an L1 ball.
 
     The proximal problems are solved by block-coordinate Frank-Wolfe.
 
-    Adds ``|mu - centre|^2 / (2 tau)`` to the objective, which makes the dual smooth: an elastic net. After some passes
-    the centre moves to the mean reached. Weights inside the threshold are exactly zero. The dual point, scaled until
-    ``|eta_k| <= rho``, certifies; in the ball form rho is the threshold that leaves the mean inside the ball.
+    Each proximal problem adds ``|mu - centre|^2 / (2 tau)`` to the objective. The result is an elastic net, whose dual
+    is smooth. Every ``passes`` passes, the centre moves to the current mean. Soft thresholding sets small weights
+    exactly to zero. The dual point, scaled until every ``|eta_k| <= rho``, certifies the result. Within a ball, rho is
+    the threshold for which the mean lies in the ball.
 
-    Designed for gaps of about 1e-3, on problems of any size: a scaled dual point improves slowly from there. For
+    Designed for gaps down to about 1e-3 on problems of any size; below that, the scaled dual point improves slowly. For
     smaller gaps on small problems use `ConstraintGeneration`.
 
     Parameters
     ----------
     tau : float or None, default=None
-        Initial value; with a larger tau the proximal problem is closer to the problem itself, and harder. None is 1. It
-        is increased when the proximal problem is solved too accurately, and reduced when it is solved too roughly.
+        Initial value; None means 1. With a larger tau, the proximal problem is closer to the original one and harder to
+        solve. tau is increased when the proximal problem is solved more accurately than needed, and reduced in the
+        opposite case.
     passes : int, default=3
-        Passes before the centre moves.
+        Passes between two moves of the centre.
     inner : BlockFrankWolfe
+        Solver of the proximal problems; only its options ``inner`` and ``sampling`` are used.
 
     Examples
     --------
@@ -109,7 +113,7 @@ class ProximalPoint(Solver):
         rho = capable(problem.prior, "l1").rho if radius is None else 0.0
         centre = zero
         if warm is not None and warm.centre.shape == zero.shape:
-            # tau starts again: its last value makes the first proximal problems too hard
+            # tau is reset, because its last value would make the first proximal problems too hard
             centre = warm.centre if warm.w is None else warm.w
         self.inner.check()
         easier = problem.replace(prior=ProximalL1(rho, tau, centre))
@@ -123,7 +127,7 @@ class ProximalPoint(Solver):
         return problem.replace(prior=ProximalL1(state.rho, state.tau, state.centre))
 
     def _fit_border(self, problem: Problem, state: ProximalState) -> ProximalState:
-        """Set rho to the threshold that leaves the mean in the ball, in the ball form."""
+        """Within a ball, set rho to the threshold for which the mean lies in the ball."""
         radius = _radius(problem)
         if radius is None:
             return state
@@ -137,17 +141,19 @@ class ProximalPoint(Solver):
             state = self._certify(problem, state)
             eta = problem.structure.blocks.unpad(state.dual_state.eta)
             centre = self._easier(problem, state).exact_prior.mean(eta)
-            share = float(state.dual_state.gaps.sum()) / max(state.here - state.dual, 1e-300)  # of the gap, by solving
-            tau = state.tau * (1.3 if share < 0.3 else 1 / 1.3 if share > 0.7 else 1.0)
+            # share of the gap that is due to the inexact solution of the proximal problem
+            inner_share = float(state.dual_state.gaps.sum()) / max(state.here - state.dual, 1e-300)
+            tau = state.tau * (1.3 if inner_share < 0.3 else 1 / 1.3 if inner_share > 0.7 else 1.0)
             state = self._fit_border(problem, state._replace(centre=centre, tau=tau))
         easier = self._easier(problem, state)
         block_updates.set_weights(easier, state.dual_state)
-        picks = block_updates.draw(easier, state.dual_state, self.inner.sampling, LEAST_CHANCE)
+        picks = block_updates.draw(easier, state.dual_state, self.inner.sampling, MIN_CHANCE)
         block_updates.update(easier, state.dual_state, picks, self.inner.inner)
         problem.n_oracle += len(picks)
         return self._fit_border(problem, state)._replace(n_pass=state.n_pass + 1)
 
     def _certify(self, problem: Problem, state: ProximalState) -> ProximalState:
+        """Return the state with the objective and dual value at the current point, and updated best points."""
         easier, dual_state, radius = self._easier(problem, state), state.dual_state, _radius(problem)
         block_updates.refresh_eta(easier, dual_state)
         eta = problem.structure.blocks.unpad(dual_state.eta)

@@ -1,4 +1,4 @@
-"""Self-training of margin models with unlabelled examples, a heuristic."""
+"""Self-training, a heuristic for margin models with unlabelled examples."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from maxendnet.structures.base import Table
 from maxendnet.utils.checks import is_number, require_count
 
 ADJUSTMENTS = 10
-"""Steps that adjust the shares of predicted labels to those of the known labels."""
+"""Number of steps that adjust the frequencies of predicted labels to those of the known labels."""
 
 
 class SelfTrainingState(NamedTuple):
-    """The last convex problem and its solution, and the labels that it gave to all nodes."""
+    """The last convex problem, its solution, and the labels that this solution predicts for all nodes."""
 
     solved: Problem
     result: Result
@@ -29,33 +29,34 @@ class SelfTrainingState(NamedTuple):
     tol: float
     labels: NDArray[np.int32]
     changed: float = 1.0
-    """Share of the unlabelled nodes that got another label in the last round."""
+    """Share of the unlabelled nodes whose predicted label changed in the last round."""
     n_rounds: int = 1
     finished: str = ""
 
     @property
     def best_round(self) -> SelfTrainingState:
-        """As a `Round` of `ConcaveConvex` is read."""
+        """This state; it has the attributes of a `Round` of `ConcaveConvex` that callers need."""
         return self
 
 
 @dataclass(eq=False, repr=False)
 class SelfTraining(Solver):
-    """Self-training: use predictions as labels of unlabelled examples (a heuristic).
+    """Self-training, a heuristic that uses predictions as labels of unlabelled examples.
 
     The first round ignores unlabelled examples. Every further round labels them with the previous model and learns from
-    all examples, the unlabelled ones with a weight that increases to ``weight`` in ``rounds`` rounds. A term is added
-    to the scores of labels so that the share of every predicted label is close to that among the known labels. The
-    result may be worse than that of the first round, and no objective decreases: ``gap_`` is nan, and ``round_gap_`` is
-    the certificate of the last convex problem.
+    all examples. The weight of unlabelled examples increases to ``weight`` over ``rounds`` rounds. A term is added to
+    the scores so that the frequencies of predicted labels are close to those of the known labels. The result may be
+    worse than that of the first round, because the rounds do not decrease a common objective. ``gap_`` is therefore
+    nan, and ``round_gap_`` is the certificate of the last convex problem.
 
     Parameters
     ----------
     weight : float, default=0.1
-        Weight of an unlabelled example in the last round; that of a labelled one is 1.
+        Weight of an unlabelled example in the last round; labelled examples have weight 1.
     rounds : int, default=5
+        Number of rounds after the first one.
     inner : Solver or None, default=None
-        Solves the convex problems. None is the default solver of each problem.
+        Solver of the convex problems. None uses the default solver of each problem.
     max_passes : int, default=1000
         Largest number of passes over the data in a round.
 
@@ -109,7 +110,7 @@ class SelfTraining(Solver):
         return new._replace(n_rounds=n_rounds, changed=changed, finished=done)
 
     def _with_pseudo_labels(self, problem: Problem, labels: NDArray[np.int32], factor: float) -> Problem:
-        """The problem in which these labels are the truth of unlabelled examples, whose weights get a factor."""
+        """Return the problem with ``labels`` as the truth of unlabelled examples, whose weights get a factor."""
         structure, nothing = problem.structure.completed(labels), unlabelled(problem)
         weight = structure.sample_weight * np.where(nothing, factor, 1.0)
         structure = structure.with_pseudo_labels(nothing[owners(structure.offsets)], weight)
@@ -117,7 +118,7 @@ class SelfTraining(Solver):
 
     @staticmethod
     def _labels(problem: Problem, w: FloatArray) -> NDArray[np.int32]:
-        """Best labels of all nodes that agree with what is known, with shares as among the known ones."""
+        """Return the best labels that agree with the known ones, with similar frequencies as the known labels."""
         structure, label_sets = problem.structure, problem.label_sets
         nodes = unlabelled(problem)[owners(structure.offsets)]
         known = label_sets.sets.sum(axis=1)[structure.row] == 1
@@ -144,10 +145,10 @@ class SelfTraining(Solver):
 
 
 def unlabelled(problem: Problem) -> NDArray[np.bool_]:
-    """Return which examples have nodes, all of them with unknown labels."""
+    """Return a mask of the examples whose labels are all unknown; examples without nodes are left out."""
     structure, sets = problem.structure, problem.label_sets.sets.astype(bool)
     allowed = structure.batch.allowed.astype(bool)
-    if allowed.size:  # as much as is allowed
+    if allowed.size:  # a label is unknown if all allowed labels are possible
         of_node: NDArray[np.bool_] = np.asarray((sets[structure.row] == allowed).all(axis=1))
     else:
         of_node = np.asarray(sets.all(axis=1))[structure.row]

@@ -22,12 +22,13 @@ from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
 
-MOST_POINTS = 20
-NEAR = 3.0
-"""Multiple of the requested gap below which every evaluation of the bound counts."""
-FAR, HESSIAN_AFTER, HESSIAN_EVERY = 10.0, 20, 40
-"""The full Hessian is computed when the gap exceeds ``FAR * tol``, `HESSIAN_AFTER` passes after cooling, and again
-every `HESSIAN_EVERY` passes."""
+MAX_POINTS = 20
+"""Largest number of dual points in a mixture."""
+TIGHT_GAP = 3.0
+"""Multiple of the requested gap below which the bound is evaluated as often as possible."""
+MIN_GAP_FOR_HESSIAN, HESSIAN_AFTER, HESSIAN_EVERY = 10.0, 20, 40
+"""The Hessian is computed if the gap exceeds ``MIN_GAP_FOR_HESSIAN * tol``: first `HESSIAN_AFTER` passes after the
+temperature was reduced, and then every `HESSIAN_EVERY` passes."""
 
 
 class SmoothingState(NamedTuple):
@@ -46,14 +47,17 @@ class SmoothingState(NamedTuple):
     """Soft objective at the last evaluation."""
     finished: bool = False
     mixed: int = -1
-    """Step at which the best mixture was computed."""
+    """Step at which the best mixture was last computed."""
     hessian_from: int = 0
-    """First step at which the full Hessian may be computed."""
+    """First step at which the Hessian may be computed."""
 
 
 @dataclass(eq=False, repr=False)
 class SmoothPath(Solver):
-    """Base of the solvers of a sequence of smooth problems, each nearer to a hinge problem than the previous one."""
+    """Base class of solvers that minimise a sequence of smooth approximations of the problem.
+
+    Each approximation is closer to the problem than the previous one.
+    """
 
     first_temperature: float = 0.3
     look_every: int = 5
@@ -66,15 +70,18 @@ class SmoothPath(Solver):
         require_count("look_every", self.look_every)
 
     def carried(self, problem: Problem, state: Any) -> Any:
-        """Return the same state: weights serve any problem."""
+        """Return the same state, because its weights are a valid start for any target labels."""
         return state
 
     def _inner(self, problem: Problem, state: Any = None) -> LBFGS:
         """Return the solver of the smooth problems."""
         raise NotImplementedError
 
-    def _look(self, problem: Problem, state: Any, gained: float) -> Any:
-        """Choose the next smooth problem; the last ``look_every`` steps lowered the smooth objective by ``gained``."""
+    def _adapt(self, problem: Problem, state: Any, gained: float) -> Any:
+        """Return the state at the next smooth problem, or the same state to continue with the current one.
+
+        ``gained`` is the decrease of the smooth objective since the last call, ``look_every`` steps ago.
+        """
         raise NotImplementedError
 
     def step(self, problem: Problem, state: Any) -> Any:
@@ -86,10 +93,10 @@ class SmoothPath(Solver):
         if state.n_steps % self.look_every and not inner.finished:
             return state
         gained = state.value_before - inner.value
-        return self._look(problem, state._replace(value_before=inner.value), gained)
+        return self._adapt(problem, state._replace(value_before=inner.value), gained)
 
     def _in_float64(self, problem: Problem, state: Any, soft: Problem, single: bool) -> Any:
-        """Return the state at the same weights of the same smooth problem, with passes in float64 from now on."""
+        """Return the state at the same weights for ``soft``, the same smooth problem with passes in float64."""
         inner = self._inner(problem)._at(soft, state.inner.w, state.inner.curvature, single)
         inner = inner._replace(first_norm=state.inner.first_norm, tol=state.inner.tol)
         problem.n_oracle += soft.n_oracle
@@ -97,7 +104,7 @@ class SmoothPath(Solver):
         return state._replace(soft=soft, inner=inner, points=points, value_before=inner.value)
 
     def _moved_to(self, problem: Problem, state: Any, soft: Problem, single: bool) -> Any:
-        """Return the state at the same weights of another smooth problem, with the curvature learnt so far."""
+        """Return the state at the same weights for another smooth problem, with the curvature learnt so far."""
         w, learnt = state.inner.w, state.inner.curvature
         curvature = soft_curvature(soft, w)._replace(s=learnt.s, y=learnt.y, curves=learnt.curves)
         inner = self._inner(problem)._at(soft, w, curvature, single)
@@ -110,32 +117,33 @@ class SmoothPath(Solver):
 class Smoothing(SmoothPath):
     """L-BFGS or OWL-QN on the hinge with a soft maximum, at decreasing temperature.
 
-    The maximum over labellings in the hinge becomes ``T log sum exp(. / T)``, which is smooth and too large by at most
-    T times the entropy of the probabilities p of labellings. These probabilities are a dual point of the hinge itself,
-    so that every pass gives a bound; the best mixture of the last twenty points gives a better one. When the soft
-    problem is nearly solved, or its entropy is most of the gap, the temperature is reduced; the curvature is retained.
+    The maximum over labellings in the hinge is replaced by ``T log sum exp(. / T)``. This soft maximum is smooth, and
+    exceeds the maximum by at most T times the entropy of the corresponding probabilities p of labellings. These
+    probabilities are a dual point of the hinge problem, so every pass provides a lower bound; the best mixture of the
+    last twenty points provides a better one. When the soft problem is nearly solved, or the entropy term explains most
+    of the gap, the temperature is reduced. The curvature learnt so far is retained.
 
-    With at most 6,000 weights and at least three nodes for each, the full Hessian replaces the curvature when the bound
-    is far from the objective (`sampled_hessian`). With at most 20,000 weights and expensive passes, a partial Hessian
-    does.
+    If the bound is far from the objective, a Hessian replaces the curvature (`sampled_hessian`): the full Hessian with
+    at most 6,000 weights and at least three nodes per weight, or a partial Hessian with at most 20,000 weights and
+    expensive passes.
 
-    Passes are in float32 until the bound is nearly tight, and then in float64. Only dual points in float64 enter a
-    bound: C multiplies their rounding, and in float32 a bound could exceed the minimum.
+    Passes use float32 until the bound is nearly tight, and then float64. Only dual points computed in float64 are used
+    in a bound. In float32 their rounding errors, multiplied by C, could make a bound exceed the minimum.
 
-    The number of passes hardly grows with C, unlike that of block-coordinate solvers. A pass costs more at low
-    temperature: for gaps below 1e-3 block-coordinate solvers are faster unless C is large.
+    The number of passes hardly grows with C, unlike that of block-coordinate solvers. Passes are slower at low
+    temperature, so block-coordinate solvers are faster for gaps below 1e-3 unless C is large.
 
-    Under an L1 penalty all ``|eta_k|`` of a dual point must be at most rho: mixtures are computed inside a logarithmic
-    barrier, and points outside are scaled.
+    Under an L1 penalty all ``|eta_k|`` of a dual point must be at most rho. Mixtures are therefore computed with a
+    logarithmic barrier, and points that violate a bound are scaled.
 
     Based on the smoothing of a maximum by Nesterov 2005.
 
     Parameters
     ----------
     first_temperature : float, default=0.3
-        Relative to the largest label cost.
+        Initial temperature relative to the largest label cost.
     look_every : int, default=5
-        Passes between two evaluations of temperature and dual mixture.
+        Passes between two updates of the temperature and the dual mixture.
     memory : int or None, default=None
         Number of stored changes of w and gradient, see `LBFGS`.
 
@@ -156,7 +164,7 @@ class Smoothing(SmoothPath):
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothingState:
         self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
-        # under L1 the dual is linear: if all weights are 0 at the optimum, float32 cannot certify it
+        # use float64 from the start under L1: its dual is linear, and float32 cannot certify an optimum of all zeros
         soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
         inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
@@ -166,9 +174,9 @@ class Smoothing(SmoothPath):
     def _inner(self, problem: Problem, state: Any = None) -> LBFGS:
         return OWLQN(self.memory, dual_search=False) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
-    def _look(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
+    def _adapt(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
         inner, blur = state.inner, blur_of(state.soft, state.inner)
-        # near the end the hinge at this point is below the soft one by about half of the blur
+        # near the end the hinge objective is below the soft one by about half of the blur
         gap_limit = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
         settled = gained <= 0.1 * blur or bool(inner.finished)
         lags_by_blur = inner.value - state.dual <= 1.1 * blur  # the blur alone explains the gap
@@ -179,30 +187,30 @@ class Smoothing(SmoothPath):
                 exact = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
                 state = self._in_float64(problem, state, exact, single=True)
             state = self._with_hessian(problem, self._mixed(problem, state))
-        # Values of relaxed graphs are bounds of limited accuracy, so the last digits of the soft problem mean nothing.
-        # (Under L1 they matter: a dual point is scaled by its largest entry.)
+        # Values of relaxed graphs have limited accuracy, so solving the soft problem to the last digits is pointless.
+        # (Under L1 these digits matter, because a dual point is scaled by its largest entry.)
         solved = gained <= 1e-3 * blur and problem.structure.capabilities.relaxed and not offers(problem.prior, "l1")
         if not (inner.finished or solved):
             return state
-        # the soft problem is solved, and the bound is still not tight
+        # the soft problem is solved but the bound is still not tight: cool further, or give up at tiny temperatures
         coldest = soft_hinge(state.soft).temperature < 1e-9 * max(problem.cost.max(initial=0.0), 1e-300)
         return state._replace(finished=True) if coldest else self._cool(problem, state, 0.3)
 
     def _mixed(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """Update the best mixture of the dual points; while the gap is large, only at every second evaluation.
+        """Update the best mixture of the dual points; while the gap is large, only at every second call.
 
-        All points between two evaluations are stored, so none is lost. A mixture under a Laplace prior takes as long as
-        a pass, on one thread.
+        Points are stored between two updates, so none is lost. Under a Laplace prior, computing a mixture takes as long
+        as a pass on one thread.
         """
-        far = state.inner.value - state.dual > NEAR * state.tol * abs(state.inner.value)
-        if far and state.n_steps % (2 * self.look_every) and 2 * self.look_every <= MOST_POINTS:
+        gap_is_large = state.inner.value - state.dual > TIGHT_GAP * state.tol * abs(state.inner.value)
+        if gap_is_large and state.n_steps % (2 * self.look_every) and 2 * self.look_every <= MAX_POINTS:
             return state
         mixture, dual = best_bound(problem, state, state.points)
         return state._replace(points=(mixture, *state.points[1:]), dual=dual, mixed=state.n_steps)
 
     def _with_hessian(self, problem: Problem, state: SmoothingState) -> SmoothingState:
-        """Replace the curvature by the full Hessian at this point if the gap is large."""
-        lags = state.inner.value - state.dual > FAR * state.tol * abs(state.inner.value)
+        """Replace the curvature by a Hessian at this point if the gap is large and a Hessian is worthwhile."""
+        lags = state.inner.value - state.dual > MIN_GAP_FOR_HESSIAN * state.tol * abs(state.inner.value)
         if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread")):
             return state
         if not (full_hessian_worthwhile(problem) or partial_hessian_worthwhile(problem)):
@@ -214,8 +222,8 @@ class Smoothing(SmoothPath):
         return self._moved_to(problem, state, soft, single=True)._replace(hessian_from=state.n_steps + HESSIAN_AFTER)
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
-        near = state.inner.value - state.dual <= NEAR * tol * abs(state.inner.value)
-        return n_pass % (4 * self.look_every) == 0 or (near and n_pass % self.look_every == 0)
+        nearly_tight = state.inner.value - state.dual <= TIGHT_GAP * tol * abs(state.inner.value)
+        return n_pass % (4 * self.look_every) == 0 or (nearly_tight and n_pass % self.look_every == 0)
 
     def evaluate(self, problem: Problem, state: SmoothingState) -> Evaluation:
         w, points = state.inner.w, state.points
@@ -243,7 +251,7 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     if not offers(prior, "l1"):
         mixture = best_mixture(prior, points)
         return mixture, problem.dual(*mixture)[0]
-    # the barrier costs about one price for every weight near a bound: a twentieth of the requested gap in total
+    # the barrier costs about `price` for every weight near its bound, in total at most a twentieth of the requested gap
     gap_limit = 0.05 * state.tol * problem.gap_scale(state.inner.value)
     rho, last = capable(prior, "l1").rho, points[-1]
     mixture = best_inside(rho, points, gap_limit / (1 + np.count_nonzero(state.inner.w)))
@@ -251,7 +259,7 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
 
 
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:
-    """Return the problem with a soft hinge; ``exact`` in float64."""
+    """Return the problem with a soft hinge; ``exact`` means in float64."""
     hinge = problem.hinge
     return problem.replace(
         loss=SoftHinge(hinge.cost, temperature=temperature, exact=exact, joint_costs=hinge.joint_costs)
@@ -294,5 +302,5 @@ def with_last(points: tuple[DualPoint, ...], soft: Problem, inner: SmoothState) 
     """Replace the oldest dual point by that of the last pass, if it was computed in float64."""
     if not in_float64(soft, inner):
         return points
-    most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MOST_POINTS))
+    most = int(np.clip(64e6 / (8 * max(soft.n_weights, 1)), 2, MAX_POINTS))
     return (*points[:2], *points[2:][1 - most :], dual_point(soft, inner))

@@ -1,4 +1,4 @@
-"""The subgradient method with a dual point: on all examples at once or on one at a time, for a cumulant or the ball."""
+"""Subgradient method that also maintains a dual point, with batch or online steps."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ from maxendnet.solvers.subproblems.line_search import best_step
 from maxendnet.utils.checks import is_number, require_count
 
 STEP_IN_BALL = 0.3
-"""Steps in the L1 ball, relative to ``radius / sqrt(sum of all |C g|^2 so far)``."""
+"""Default step size in the L1 ball, relative to ``radius / sqrt(sum of all |C g|^2 so far)``."""
 
 
 class Corner(NamedTuple):
-    """Dual point on the worst labellings at some weights, of all examples or of a single example."""
+    """Corner of the dual domain: all dual weight is at the most violating labelling of each example (or of one)."""
 
     eta: FloatArray
     """``sum alpha df``: minus C times the subgradient of the loss."""
     gain: float
-    """``sum alpha l``, less the price of the slack."""
+    """``sum alpha l``, minus the conjugate of the slack function."""
     risk: float
     """C times the loss at the weights."""
 
 
 class Iterate(NamedTuple):
-    """Dual point of an iterate, and its weights. Averages of iterates are iterates."""
+    """A dual point and its weights. Averages of iterates are iterates."""
 
     eta: FloatArray
     gain: float
     mass: FloatArray
-    """Share of its dual weight that each example uses; a single entry if all examples move together."""
+    """Share of the available dual weight that each example uses; a single entry for batch steps."""
     w: FloatArray
-    """Weights in the L1 ball; empty under a prior with a cumulant, which derives them from ``eta``."""
+    """Weights in the L1 ball; empty under a prior with a cumulant, where weights are derived from ``eta``."""
 
     def moved(self, corner: Corner, share: float, example: int, w: FloatArray) -> Iterate:
-        """Return the iterate with a share of a corner mixed in; with n parts, ``1 - share / n`` of the rest remains."""
+        """Add ``share`` of a corner to the iterate, scaled by ``1 - share / n``, where n is the length of ``mass``."""
         rest = 1.0 - share / len(self.mass)
         mass = rest * self.mass
         mass[example] += share
         return Iterate(rest * self.eta + share * corner.eta, rest * self.gain + share * corner.gain, mass, w)
 
     def towards(self, end: Iterate, share: float) -> Iterate:
+        """Return ``(1 - share)`` times this iterate plus ``share`` times ``end``."""
         eta, mass, w = (a + share * (b - a) for a, b in zip((self.eta, self.mass, self.w), (end.eta, end.mass, end.w)))
         return Iterate(eta, self.gain + share * (end.gain - self.gain), mass, w)
 
     def like(self, reference: Iterate) -> bool:
-        """Whether both belong to the same geometry and number of parts."""
+        """Whether both iterates have the same geometry and number of parts."""
         return self.w.shape == reference.w.shape and self.mass.shape == reference.mass.shape
 
     def times(self, factor: float) -> Iterate:
@@ -59,7 +60,7 @@ class Iterate(NamedTuple):
 
     @property
     def largest(self) -> Iterate:
-        """The last dual point on the ray through this one: no example may use more than its dual weight."""
+        """This dual point scaled up until an example uses all of its dual weight."""
         mass = float(self.mass.max())
         return self.times(1.0 / mass) if mass > 0 else self
 
@@ -67,7 +68,7 @@ class Iterate(NamedTuple):
 class CumulantGeometry:
     """Relation between weights and dual points under a prior with a cumulant.
 
-    Weights are the mean of the prior tilted by ``eta``; a step moves ``eta`` towards the corner.
+    Weights are the mean of the prior tilted by ``eta``, and a step moves ``eta`` towards the corner.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -89,25 +90,28 @@ class CumulantGeometry:
         share = min(size, 1.0)
         while True:
             moved = at.moved(corner, share, example, at.w)
-            if np.isfinite(self.prior.cumulant(moved.eta)):  # steps end inside the domain of the prior
+            if np.isfinite(self.prior.cumulant(moved.eta)):  # shorten steps that leave the domain of the cumulant
                 return moved
             share *= 0.5
 
     def price(self, eta: FloatArray) -> float:
-        """Return the conjugate of the penalty: a dual value is a gain less this price."""
+        """Return the conjugate of the penalty; the dual value is the gain minus this price."""
         return self.prior.cumulant(eta)
 
     def dual(self, at: Iterate) -> tuple[float, float]:
-        """Return the best dual value on the segment from 0 to a dual point, and the share of the point."""
+        """Return the best dual value on the segment from 0 to a dual point, and where it is attained (0 to 1)."""
         return self.problem.dual(at.eta, at.gain)
 
     def inside(self, at: Iterate) -> Iterate:
-        """Move an iterate of another problem into the domain."""
+        """Move an iterate of another problem into the domain of this one."""
         return at.times(self.dual(at)[1])
 
 
 class BallGeometry:
-    """The same in an L1 ball: steps towards a corner are projected, and the corners themselves are the dual points."""
+    """Relation between weights and dual points in an L1 ball.
+
+    Steps of the weights are projected onto the ball, and the dual point is an average of corners.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self.n_weights, self.radius = problem.n_weights, capable(problem.prior, "l1_ball").radius
@@ -139,7 +143,7 @@ Geometry = CumulantGeometry | BallGeometry
 
 
 class Candidate(NamedTuple):
-    """Weights that could be returned."""
+    """Weights that could be returned, with their objective; ``which`` is "last", "best" or "average"."""
 
     primal: float
     w: FloatArray
@@ -147,7 +151,7 @@ class Candidate(NamedTuple):
 
 
 class SubgradientState(NamedTuple):
-    """The iterate and the average of all iterates, in which later ones have higher weights."""
+    """The current iterate, and the average of all iterates with higher weights for later ones."""
 
     at: Iterate
     average: Iterate
@@ -158,9 +162,9 @@ class SubgradientState(NamedTuple):
     squares: float = 0.0
     """Sum of the squared subgradients, times C^2."""
     corner: Corner | None = None
-    """Corner of all examples at the iterate, for steps on all examples."""
+    """Corner of all examples at the iterate; None for online steps."""
     candidate: Candidate | None = None
-    """The best iterate so far, or the last one if averages are off; likewise."""
+    """The best iterate so far (the last one if ``average=False``); None for online steps."""
 
 
 @dataclass(eq=False, repr=False)
@@ -169,34 +173,36 @@ class Subgradient(Solver):
 
     For any prior with a cumulant, and for the L1 ball.
 
-    Under a prior with a cumulant the prior's own metric gives the direction: a step of size s takes
-    ``eta = gradient(mu)`` to ``(1 - s) eta - s C g``, with g a subgradient of the sum of losses at ``mu``. Under a
-    Gaussian prior with variance 1 that is ``mu - s (mu + C g)``. Under `L1Ball` a step goes from ``w`` to the point of
-    the ball nearest to ``w - s C g``. A pass is a step on all examples or, with ``online=True``, a step for each
-    example, in random order. Then g belongs to one of n examples, and ``(1 - s / n) eta`` replaces ``(1 - s) eta``.
+    Let g be a subgradient of the sum of losses. Under a prior with a cumulant, the method is mirror descent: a step of
+    size s changes ``eta``, the gradient of the penalty at ``mu``, to ``(1 - s) eta - s C g``. Under a Gaussian prior
+    with variance 1 this is ``mu - s (mu + C g)``. Under `L1Ball`, a step projects ``w - s C g`` onto the ball. A pass
+    is a single step on all examples or, with ``online=True``, one step per example in random order. Then g belongs to
+    one of n examples, and ``(1 - s / n) eta`` replaces ``(1 - s) eta``.
 
-    ``-C g`` is the ``sum alpha df`` of a corner of the dual domain. The method carries along the dual point that is
-    the same mixture of corners as the iterate, with its ``sum alpha l``; this certifies every iterate. In the ball the
-    average of all corners is the dual point.
+    ``-C g`` is the ``sum alpha df`` of a corner of the dual domain. Each iterate is therefore a mixture of corners,
+    which is a dual point. The method also maintains its ``sum alpha l``, which certifies every iterate. In the ball,
+    the dual point is the average of all corners.
 
-    Stops at the relative duality gap. Returns the iterate with the lowest objective (online: the last iterate) or the
-    average of the iterates (later ones weighted higher), whichever is better (``which_``: "last", "best" or
-    "average"). The gap shrinks as 1/n_pass, in the ball as 1/sqrt(n_pass) at worst: for the last digits take another
-    solver.
+    The fit stops at the relative duality gap. It returns the iterate with the lowest objective (the last iterate if
+    ``online=True``) or the average of the iterates, with higher weights for later ones, whichever is better. ``which_``
+    is "last", "best" or "average". The gap decreases as 1/n_pass, or at worst as 1/sqrt(n_pass) in the ball, so use
+    another solver for small gaps.
 
     Parameters
     ----------
     beta : float or None, default=None
-        Step sizes ``1 / (2 beta sqrt(t))`` for the t-th step: those of the paper, which takes them with
-        ``C = 200 beta``. At most 1 under a prior with a cumulant. None: as ``step_size`` says.
+        If set, the t-th step has size ``1 / (2 beta sqrt(t))``, at most 1 under a prior with a cumulant. The paper uses
+        these sizes with ``C = 200 beta``. None uses ``step_size``.
     step_size : {"1/t"} or None, default=None
-        "1/t", for priors with a cumulant: the dual point is the plain average of all corners seen; online it is
-        ``n / (n + t - 1)``. None: the best step for the dual, online "1/t", and in the ball
-        ``0.3 * radius / sqrt(sum of all |C g|^2 so far)``. Steps that leave the domain of the prior are shortened.
+        With "1/t" (priors with a cumulant only), the dual point is the plain average of all corners so far; online, the
+        size is ``n / (n + t - 1)``. None uses the step size that maximises the dual, except that online steps use "1/t"
+        and steps in the ball use ``0.3 * radius / sqrt(sum of all |C g|^2 so far)``. Steps that leave the domain of the
+        cumulant are shortened.
     average : bool, default=True
-        Also evaluate the average of the iterates, which takes a pass over the data. False: return the last iterate.
+        Whether to also evaluate the average of the iterates, which takes a pass over the data. If False, the last
+        iterate is returned.
     online : bool, default=False
-        Step for each example, as in the paper, instead of one for all examples.
+        Whether to make one step per example, as in the paper, instead of a single step on all examples.
     check_every : int, default=10
         Passes between two evaluations of the gap.
 
@@ -251,7 +257,7 @@ class Subgradient(Solver):
         return state if self.online else self._evaluated(problem, geometry, state)
 
     def _evaluated(self, problem: Problem, geometry: Geometry, state: SubgradientState) -> SubgradientState:
-        """Add the corner and the objective at the iterate: one pass over the data."""
+        """Compute the corner and the objective at the iterate, which takes one pass over the data."""
         w = geometry.weights(state.at)
         corner = corner_at(problem, w)
         candidate = Candidate(problem.prior.penalty(w) + corner.risk, w, "last")
@@ -276,13 +282,14 @@ class Subgradient(Solver):
         else:
             size = one_over_t(at, t) if self.step_size else geometry.step_size(at, corner, t, squares)
         at = geometry.step(at, corner, example, size)
-        average = state.average.towards(at, 2.0 / (t + 1))  # the k-th iterate counts k times
+        average = state.average.towards(at, 2.0 / (t + 1))  # the k-th iterate has weight k
         return state._replace(at=at, average=average, n_steps=t, squares=squares)
 
     def due(self, problem: Problem, state: SubgradientState, n_pass: int, tol: float) -> bool:
         if n_pass % self.check_every == 0 or state.candidate is None:
             return n_pass % self.check_every == 0
-        price, primal = geometry_of(problem).price, state.candidate.primal  # a bound on the gap is at hand
+        # a bound of the gap is available without a pass over the data
+        price, primal = geometry_of(problem).price, state.candidate.primal
         dual = max(iterate.gain - price(iterate.eta) for iterate in (state.at, state.average))
         return primal - dual <= tol * problem.gap_scale(primal)
 
@@ -305,7 +312,7 @@ def geometry_of(problem: Problem) -> Geometry:
 
 
 def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Corner:
-    """Return the corner at w, of all examples or of a single example."""
+    """Return the corner at w, for all examples or for a single one."""
     if example is None:
         total = problem.loss_and_gradient(w)
     else:
@@ -314,11 +321,11 @@ def corner_at(problem: Problem, w: FloatArray, example: int | None = None) -> Co
         total = total._replace(gradient=structure.unpad(total.gradient))
         problem.n_oracle += 1
     eta, risk = -problem.C * total.gradient, problem.C * total.loss
-    # a loss is l(y*) - w . df(y*) at its worst labelling, so what the corner earns follows from the loss
+    # the loss is l(y*) - w . df(y*) at its most violating labelling y*, so the gain of the corner follows from it
     return Corner(eta, risk + float(w @ eta) - problem.C * total.relaxation_gap, risk)
 
 
 def one_over_t(at: Iterate, t: int) -> float:
-    """Return the step size for which the dual point is the plain average of all corners: 1/t for all examples."""
+    """Return the step size for which the dual point is the plain average of all corners; 1/t for batch steps."""
     n_parts = len(at.mass)
     return n_parts / (n_parts + t - 1)

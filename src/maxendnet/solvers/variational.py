@@ -1,4 +1,4 @@
-"""Algorithm 1 of Zhu & Xing, for every prior that is a mixture of Gaussians: a sequence of Gaussian MaxEnDNets."""
+"""Algorithm 1 of Zhu & Xing, a sequence of Gaussian problems, for any prior that is a scale mixture of Gaussians."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, require_solver_or_none, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 
-# Variances stay above this share of the largest; a weight whose variance is there is 0. float64 has 16 digits, and the
-# Gaussian problems are solved to fewer than 10.
-SMALLEST = 1e-10
+# Smallest variance relative to the largest one. A weight with this variance is returned as 0. float64 has 16 digits,
+# and the Gaussian problems are solved to fewer than 10.
+MIN_VARIANCE_RATIO = 1e-10
 
 
 class VariationalState(NamedTuple):
-    """State of `Variational`: the next variances, and the last Gaussian problem with its variances."""
+    """State of `Variational`: the variances of the next Gaussian problem, and the solution of the last one."""
 
     variance: FloatArray
     rng: np.random.Generator
@@ -35,27 +35,30 @@ class VariationalState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Variational(Solver):
-    """Algorithm 1 of the paper: alternate Gaussian problems and updates of variances.
+    """Algorithm 1 of the paper: alternate between Gaussian problems and updates of the variances.
 
-    The prior is a scale mixture of Gaussians, and v_k is its variance given the current mean and variance of w_k.
+    The prior is a scale mixture of Gaussians. After each Gaussian problem, the variance v_k of weight k is updated from
+    its mean mu_k and its previous variance:
 
-    - `Laplace`: ``v_k = sqrt((mu_k^2 + 2 v_k)/lam)``, the paper's Algorithm 1. In its terms, where the variance is 2v,
-      this is ``sqrt((mu_k^2 + v_k)/lam)`` with a quarter of lam and half of C; the fixed point is the exact LapMEDN.
+    - `Laplace`: ``v_k = sqrt((mu_k^2 + 2 v_k)/lam)``, the paper's Algorithm 1. The paper's variance is 2 v_k; in its
+      notation the update is ``sqrt((mu_k^2 + v_k)/lam)``, with a quarter of lam and half of C. The fixed point is the
+      exact LapMEDN.
     - `SquaredL1`: ``v_k = K |mu_k|/(lam |mu|_1)``, the EM algorithm of Zhu, Xing & Zhang 2009.
     - `StudentT`: ``v_k = (b + (mu_k^2 + v_k)/2)/(a + 1/2)``.
     - `Jeffreys`: ``v_k = mu_k^2``, an EM algorithm.
 
-    Under the first two the problem is convex and the certificate a duality gap. The others are not convex: ``dual_``
-    and ``gap_`` are nan, and ``tol`` is on the relative change of the objective. A pass is one Gaussian problem. Stops
-    at ``tol``, or after ``iterations``.
+    Under the first two priors the problem is convex, and the certificate is a duality gap. Under the others it is not
+    convex: ``dual_`` and ``gap_`` are nan, and ``tol`` bounds the relative change of the objective. A pass is one
+    Gaussian problem. The fit stops at ``tol``, or after ``iterations`` passes.
 
     Parameters
     ----------
     iterations : int or None, default=None
-        Number of Gaussian problems solved; the paper's 3 are often enough for prediction. None: to convergence.
+        Number of Gaussian problems to solve. The paper uses 3, which is often enough for prediction. None continues to
+        convergence.
     inner : Solver or None, default=None
-        Solves the Gaussian problems. None is `BlockFrankWolfe`, or the default of the Gaussian problem where that does
-        not fit: `CuttingPlane` for a slack that is not linear.
+        Solver of the Gaussian problems. None uses `BlockFrankWolfe` if it accepts the problem, and otherwise their
+        default solver, for example `CuttingPlane` if the slack is not linear.
 
     Examples
     --------
@@ -78,7 +81,7 @@ class Variational(Solver):
         require_solver_or_none("inner", self.inner)
         check_requirements(self._inner(problem), problem.replace(prior=Gaussian()))
         rng = np.random.default_rng(seed)
-        # an error of the Gaussian problem passes into the gap, blurred by the change of variances
+        # the error of a Gaussian problem contributes to the gap, so solve these problems more accurately than tol
         inner_tol = tol / 4
         if warm is not None and warm.variance.shape == (problem.n_weights,):
             return warm._replace(rng=rng, inner_tol=inner_tol, n_done=0, loose=0.0, finished="")
@@ -99,7 +102,8 @@ class Variational(Solver):
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance
         gaussian = problem.replace(prior=Gaussian(variance))
-        # early problems only serve the next variances, unless their number is fixed and every one counts
+        # early Gaussian problems only determine the next variances and may be solved roughly, unless their number is
+        # fixed
         loose = 0.0 if self.iterations is not None else state.loose
         result = run(
             self._inner(problem), gaussian, tol=max(state.inner_tol, loose), max_passes=500,
@@ -113,11 +117,11 @@ class Variational(Solver):
         else:
             price = prior.penalty(result.w)
         return state._replace(
-            variance=np.maximum(new, SMALLEST * new.max(initial=0.0)),
+            variance=np.maximum(new, MIN_VARIANCE_RATIO * new.max(initial=0.0)),
             used_variance=variance,
             inner=result,
             objective=price + result.primal - gaussian.prior.penalty(result.w),
-            # while the Gaussian problems are solved loosely, a small change means nothing
+            # while the Gaussian problems are solved roughly, a small change does not indicate convergence
             last_objective=np.nan if loose > state.inner_tol else state.objective,
             n_done=n_done,
             loose=0.3 * state.loose,
@@ -134,7 +138,7 @@ class Variational(Solver):
             return Evaluation(inner.w, None, state.objective, np.nan, np.nan, change, inner.which)
         variance = state.used_variance
         assert variance is not None  # `due` waits for the first problem
-        mu = np.where(variance <= SMALLEST * variance.max(initial=0.0), 0.0, inner.w)
+        mu = np.where(variance <= MIN_VARIANCE_RATIO * variance.max(initial=0.0), 0.0, inner.w)
         primal = problem.primal(mu)
         dual, share = problem.dual(inner.eta, inner.cost)
         eta = share * inner.eta if offers(prior, "exact") else None

@@ -1,1 +1,1 @@
-"""Updates of one example at a time, in one or several parts of the examples."""
+"""Block-coordinate updates, for all examples together or for parts of them in parallel."""

@@ -1,15 +1,15 @@
-"""Parts of the examples, each with a dual point of its own, that are updated at the same time: CoCoA.
+"""Parts of the examples, each with its own dual point, that are updated in parallel (CoCoA).
 
-With K parts that begin at the same ``eta`` and change it by ``d_k`` each, ``phi(eta + sum d_k)`` is at most
-``1/K sum phi(eta + K d_k)``, since the cumulant is convex. So if every part raises its share of the dual minus
-``phi(eta + K d_k) / K``, the dual of the sum does not decrease, for any prior; adding changes computed for ``phi``
-itself could even leave its domain. Times K, the objective of a part is the dual of its examples alone with K times
-their dual weights and K times C: a problem of the same kind.
+Let K parts start at the same ``eta``, and let part k change it by ``d_k``. The cumulant phi is convex, so
+``phi(eta + sum d_k)`` is at most ``1/K sum phi(eta + K d_k)``. If every part increases its share of the gain minus
+``phi(eta + K d_k) / K``, the dual of the sum therefore does not decrease, for any prior. (Changes that are computed for
+``phi`` itself could even leave its domain when they are added.) Multiplied by K, the objective of a part is the dual of
+its examples alone, with K times their dual weights and K times C. It is thus a problem of the same form.
 
-After Jaggi et al. 2014 and Ma et al. 2015 (safe adding), who treat smooth conjugates.
+Based on Jaggi et al. 2014 and Ma et al. 2015 (safe adding), who treat smooth conjugates.
 
-A part lives where the backend holds it, in this process or on a worker, and is changed there. The functions below run
-at that place; only sums of their results are returned. A fit in one process is one part.
+A part is held by the backend, in this process or on a worker, and is changed in place. The functions below run where
+the part is held, and only the sums of their results are returned. A fit in one process uses a single part by default.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from maxendnet.solvers.blocks.updates import BlockState
 
 @dataclass
 class Part:
-    """Examples and their dual point."""
+    """A part of the examples, with its dual point."""
 
     problem: Problem
-    """Of these examples alone, with K times C."""
+    """The problem of these examples alone, with K times C."""
     state: BlockState
     K: int
+    """Number of parts."""
     n_changes: int = 0
+    """Number of changes so far."""
     picks: list[NDArray[np.int64]] = field(default_factory=list)
-    """The examples of the rounds of this pass."""
+    """Examples to update in each round of the current pass."""
 
     def expect(self, n_changes: int) -> None:
         """Raise `WorkerLost` if a worker died and took the last changes with it."""
@@ -46,9 +48,10 @@ class Part:
             raise WorkerLost(f"A part of the examples has {self.n_changes} changes; {n_changes} were expected.")
 
     def share(self, change: float = 0.0) -> Partial:
-        """Return its share of eta, of ``sum alpha l`` and of the known gaps; ``change`` is that of ``sum alpha l``.
+        """Return the share of this part in eta, ``sum alpha l`` and the sum of block gaps.
 
-        Right after an update that began at the eta of all parts, the shares add up to that eta plus all changes.
+        ``change`` is the last change of ``sum alpha l``. Right after an update in which all parts start at the same
+        eta, the shares add up to that eta plus all changes.
         """
         state, K = self.state, self.K
         gaps = float(state.gaps.sum()) / K
@@ -59,7 +62,7 @@ def make_part(
     structure: Any, loss: Any, prior: Any, C: float, K: int, first: tuple[float, Any, float], state: BlockState | None,
     n_changes: int,
 ) -> Part:  # fmt: skip
-    """Return the part with the given state, or a new one by ``first``: C to begin with, seed and tol."""
+    """Return a part with a copy of ``state``; if it is None, with a new state from ``first``, its C, seed and tol."""
     problem = Problem(PlacedData(structure, Threads()), loss, prior, C)
     if state is None:
         return Part(problem, block_updates.first_state(problem, *first), K)
@@ -67,7 +70,7 @@ def make_part(
 
 
 def size(part: Part) -> tuple[float, int]:
-    """Return the work of a pass and the number of examples."""
+    """Return the work of a pass over the part (in multiplications), and its number of examples."""
     structure = part.problem.structure
     return float(structure.offsets[-1]) * structure.work_per_node, part.problem.n_examples
 
@@ -75,7 +78,7 @@ def size(part: Part) -> tuple[float, int]:
 def update(
     part: Part, n_changes: int, eta: FloatArray, number: int, n_rounds: int, sampling: str, inner: int
 ) -> Partial:
-    """Update the examples of one round of a pass, beginning at ``eta``."""
+    """Update the examples of one round of a pass, starting at ``eta``."""
     part.expect(n_changes)
     problem, state = part.problem, part.state
     if part.K > 1:
@@ -88,7 +91,7 @@ def update(
 
 
 def rescale(part: Part, n_changes: int, factor: float, share: float, C: float) -> Partial:
-    """Scale the dual point to another C, and along its ray by ``share``."""
+    """Scale the dual point by ``factor``, to another C, and then by ``share``."""
     part.expect(n_changes)
     part.state.sets.scale(factor, share)
     part.state.C = part.K * C
@@ -99,7 +102,7 @@ def rescale(part: Part, n_changes: int, factor: float, share: float, C: float) -
 
 
 def refresh(part: Part, n_changes: int) -> Partial:
-    """Recompute eta from the active labellings: the certificate is for exactly this dual point."""
+    """Recompute eta from the active labellings, so that a certificate holds for exactly this dual point."""
     part.expect(n_changes)
     block_updates.refresh_eta(part.problem, part.state)
     part.n_changes += 1
@@ -107,7 +110,7 @@ def refresh(part: Part, n_changes: int) -> Partial:
 
 
 def evaluate(part: Part, n_changes: int, eta: FloatArray) -> Partial:
-    """Return the hinge losses at the weights of eta; recompute the gaps of all examples."""
+    """Recompute all block gaps at the weights of ``eta``, and return the sum of hinge losses there."""
     part.expect(n_changes)
     _set_eta(part, eta)
     mu = part.problem.dual_prior.mean(part.problem.structure.blocks.unpad(eta))
@@ -118,7 +121,7 @@ def evaluate(part: Part, n_changes: int, eta: FloatArray) -> Partial:
 
 
 def losses_at(part: Part, w: FloatArray) -> Partial:
-    """Return the losses at given weights."""
+    """Return the sum of losses of the part at the weights ``w``."""
     return Partial(part.problem.loss_and_gradient(w, gradient=False).loss)
 
 
@@ -129,6 +132,6 @@ def collect(part: Part, n_changes: int) -> BlockState:
 
 
 def _set_eta(part: Part, eta: FloatArray) -> None:
-    """Continue from another eta, with the same active labellings."""
+    """Set eta and the weights, and leave the active labellings unchanged."""
     part.state.eta[:] = eta
     block_updates.set_weights(part.problem, part.state)

@@ -1,4 +1,4 @@
-"""Block-coordinate updates of a dual point, one example at a time: what `BlockFrankWolfe` and `ProximalPoint` share."""
+"""Block-coordinate updates of a dual point, one example at a time; used by `BlockFrankWolfe` and `ProximalPoint`."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.bound.kernel_structure import single_is_enough
 
 MAX_WORK_PER_CALL = 5e7
-"""Multiplications in one kernel call, about a tenth of a second: Ctrl-C is handled between calls."""
+"""Multiplications in one kernel call, about a tenth of a second. Ctrl-C is handled between calls."""
 
 
 @dataclass
 class BlockState:
-    """A dual point as active labellings of every example; the arrays are changed in place."""
+    """A dual point, represented by the active labellings of every example. Its arrays are changed in place."""
 
     sets: _kernels.ActiveSets
+    """Active labellings (those with dual weight) and their dual weights."""
     eta: FloatArray
-    """Padded."""
+    """In the padded layout of the kernels."""
     weights: NDArray
-    """mean(eta), in the layout and precision of the search."""
+    """Prior mean given ``eta``, in the layout and precision of decoding."""
     gaps: FloatArray
     """Last known gap of every block."""
     C: float
-    """Size of the dual simplices: `BlockFrankWolfe` raises it to the C of the problem in the first passes."""
+    """Size of the dual simplices. `BlockFrankWolfe` increases it to the C of the problem in the first passes."""
     rng: np.random.Generator
 
     def copy(self) -> BlockState:
@@ -40,9 +41,9 @@ class BlockState:
 
 
 def first_state(problem: Problem, C: float, seed: Any, tol: float) -> BlockState:
-    """Return the dual point 0, with all weight at the true labellings."""
+    """Return the state with ``eta = 0``: all dual weight is at the true labellings."""
     blocks, batch = problem.structure.blocks, problem.batch
-    # float32 finds good labellings unless numbers are large or the last digits of the gap are requested
+    # decoding in float32 is accurate enough unless numbers are large or a tiny gap is requested
     small = batch.largest <= 1e4 and single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
     single = small and problem.cost_is_small and tol >= 1e-6
     state = BlockState(
@@ -58,7 +59,7 @@ def first_state(problem: Problem, C: float, seed: Any, tol: float) -> BlockState
 
 
 def set_weights(problem: Problem, state: BlockState) -> None:
-    """Compute the weights of the search from eta."""
+    """Compute the weights used in decoding from eta."""
     blocks = problem.structure.blocks
     mu = problem.dual_prior.mean(blocks.unpad(state.eta))
     state.weights = blocks.for_search(mu, state.weights.dtype.type)
@@ -75,7 +76,7 @@ def refresh_eta(problem: Problem, state: BlockState) -> None:
 
 
 def rescale(problem: Problem, state: BlockState, C: float) -> None:
-    """Scale the dual point from another C to that of the problem, and along its ray to where the dual is largest."""
+    """Scale the dual point from ``C`` to the C of the problem, then by the factor that maximises the dual."""
     refresh_eta(problem, state)
     factor = problem.C / C
     eta = factor * problem.structure.blocks.unpad(state.eta)
@@ -85,24 +86,25 @@ def rescale(problem: Problem, state: BlockState, C: float) -> None:
 
 
 def draw(problem: Problem, state: BlockState, sampling: str, least: float = 0.0) -> NDArray[np.int64]:
-    """Draw the examples of the next pass.
+    """Sample the examples of the next pass.
 
-    ``least`` times the mean is added to all chances, for known gaps of 0 that may no longer be 0.
+    ``least`` times the mean is added to all sampling weights, so that examples with a last known gap of 0 are visited.
     """
     n = problem.n_examples
     if sampling == "uniform" or not np.all(np.isfinite(state.gaps)):
         return state.rng.permutation(n).astype(np.int64)
-    # in proportion to the square root: known gaps are out of date, and other examples would wait too long
-    chances = np.sqrt(state.gaps)
-    cumulative = np.cumsum(chances + least * (chances.mean() or 1.0))
+    # The square root makes sampling more even: known gaps are out of date, and examples with small ones would wait too
+    # long.
+    sampling_weights = np.sqrt(state.gaps)
+    cumulative = np.cumsum(sampling_weights + least * (sampling_weights.mean() or 1.0))
     picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
     return picks.astype(np.int64)
 
 
 def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner: int) -> float:
-    """Update the block of every drawn example; return the change of ``sum alpha l``.
+    """Update the blocks of the sampled examples, and return the change of ``sum alpha l``.
 
-    ``inner`` is the number of further steps within the active set of an example, without decoding.
+    ``inner`` is the number of additional steps within the active set of an example, without decoding.
     """
     blocks, prior, change = problem.structure.blocks, problem.kernel_prior, 0.0
     work = np.diff(problem.batch.offsets)[picks].sum() * problem.structure.work_per_node
@@ -116,6 +118,6 @@ def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner:
 def block_gaps(problem: Problem, state: BlockState, mu: FloatArray) -> FloatArray:
     """Return the hinge of every example at mu, and recompute the gaps of all blocks for the current ``state.C``."""
     hinge = np.zeros(problem.n_examples)
-    look = problem.structure.blocks.gap_evaluation(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
-    problem.backend.run(lambda first, last, _: look(first, last), problem.structure.ranges())
+    evaluate_range = problem.structure.blocks.gap_evaluation(mu, problem.cost, state.C, state.sets, hinge, state.gaps)
+    problem.backend.run(lambda first, last, _: evaluate_range(first, last), problem.structure.ranges())
     return hinge

@@ -1,4 +1,4 @@
-"""Best mixture of dual points, whose bound is better than that of each point."""
+"""Best mixture of dual points, which gives a better bound than each point alone."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class DualPoint(NamedTuple):
 
 
 def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e-4, rounds: int = 60) -> DualPoint:
-    """Maximise ``s . cost - cumulant(s . eta)`` over shares s on the simplex, up to ``accuracy`` of its size.
+    """Maximise ``s . cost - cumulant(s . eta)`` over shares s on the simplex, to the relative ``accuracy``.
 
-    Newton's method with a decreasing logarithmic barrier of ``s >= 0``. The first point must be in the domain of the
-    cumulant; the mixture is never worse than it.
+    Uses Newton's method with a decreasing logarithmic barrier for ``s >= 0``. The first point must be in the domain of
+    the cumulant, and the mixture is never worse than this point.
 
     Examples
     --------
@@ -60,9 +60,10 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e
 
 
 def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> DualPoint:
-    """Return the mixture of largest cost with all ``|eta_k| < rho``, up to about ``price`` for each near its bound.
+    """Return the mixture with the largest cost among those with all ``|eta_k| < rho``.
 
-    The logarithmic barrier of these bounds is the cumulant of a Laplace prior. The first point must be inside.
+    The bounds are enforced by a logarithmic barrier, which is the cumulant of a Laplace prior. The cost falls short of
+    the largest one by about ``price`` for each ``eta_k`` near its bound. The first point must meet the bounds.
 
     Examples
     --------
@@ -75,20 +76,23 @@ def best_inside(rho: float, points: tuple[DualPoint, ...], price: float) -> Dual
 
 
 def share_inside(rho: float, eta: FloatArray) -> float:
-    """Return the largest share of a dual point, at most 1, with all ``|eta_k| <= rho``."""
+    """Return the largest factor of a dual point, at most 1, for which all ``|eta_k| <= rho``."""
     largest = float(np.abs(eta).max(initial=0.0))
     return min(1.0, rho / largest) if largest > 0 else 1.0
 
 
 def l1_dual_value(prior: Any, eta: FloatArray, cost: float) -> float:
-    """Return the dual value of a dual point under an L1 penalty, scaled to its bounds, or in an L1 ball."""
+    """Return the dual value of a dual point under an L1 penalty or in an L1 ball.
+
+    Under a penalty the point is first scaled until it meets the bounds.
+    """
     if offers(prior, "l1_ball"):
         return max(cost - capable(prior, "l1_ball").radius * float(np.abs(eta).max(initial=0.0)), 0.0)
     return cost * share_inside(capable(prior, "l1").rho, eta)
 
 
 def curvature_of(prior: Any, etas: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return a function of eta: the second derivatives of the cumulant along the points."""
+    """Return a function that maps eta to the second derivatives of the cumulant by the shares of the points."""
     if not offers(prior, "gram"):
         return lambda eta: (etas * prior.variance(eta)) @ etas.T
     zero = prior.mean(np.zeros(etas.shape[1]))
@@ -116,7 +120,7 @@ def newton_direction(slope: FloatArray, curvature: FloatArray, added: FloatArray
 
 
 def step_inside(value: Callable[[FloatArray], float], at: FloatArray, direction: FloatArray, gain: float) -> float:
-    """Return a step size that keeps all entries positive and gains enough; 0 without one."""
+    """Return a step size that keeps all entries positive and increases the value enough, or 0 if there is none."""
     falling = direction < 0
     size = min(1.0, 0.99 * float(np.min(at[falling] / -direction[falling], initial=np.inf)))
     now = value(at)

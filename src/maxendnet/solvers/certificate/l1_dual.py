@@ -1,4 +1,4 @@
-"""Dual point of a problem with an L1 penalty, from weights near the minimum."""
+"""Search for a dual point of a problem with an L1 penalty, given weights near the minimum."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from maxendnet.solvers.curvature.newton import conjugate_gradients, hessian_diag
 from maxendnet.solvers.curvature.soft_curvature import few_enough, label_gram, node_curvature
 from maxendnet.solvers.lbfgs import Curvature, features_of, inverse_of, memory_for
 
-MOST_STEPS = 12
-MOST_PRODUCTS = 25
+MAX_STEPS = 12
+"""Largest number of Newton steps."""
+MAX_PRODUCTS = 25
 """Largest number of products with the Hessian in one Newton step."""
-SMALLER = 0.5
+RESIDUAL_FACTOR = 0.5
 """Factor by which conjugate gradients reduce the largest residual before the next Newton step."""
-SLACK = 0.4
-"""Part of the requested gap by which targets stay inside the bounds, so that they need not be met exactly."""
-LARGEST = 100.0
-"""Largest growth of the largest weight; beyond it weights diverge, and a dual value would be rounding."""
+TARGET_MARGIN = 0.4
+"""Share of the requested gap by which targets stay inside the bounds, so that they need not be met exactly."""
+MAX_GROWTH = 100.0
+"""Largest growth of the largest weight. Beyond it weights diverge, and a dual value would only be rounding."""
 
 
 class L1Dual(NamedTuple):
-    """Probabilities of labellings at some weights, as a dual point; ``share`` of it is inside all bounds."""
+    """Dual point of the labelling probabilities at some weights; scaled by ``share``, it meets all bounds."""
 
     loss: float
     eta: FloatArray
     value: float
-    """Dual value of the point if no bound is exceeded; ``share`` times it is always a lower bound."""
+    """Dual value of the point if it meets all bounds; ``share * value`` is always a lower bound of the objective."""
     share: float
 
 
@@ -43,36 +44,36 @@ def can_search(problem: Problem) -> bool:
 def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, gap_limit: float) -> L1Dual:
     """Return a dual point with all ``|eta_k|`` at most rho, or nearly so, from weights w near the minimum.
 
-    At the minimum ``eta_k = rho sign(w_k)`` for all nonzero weights. A solver reaches the minimal objective long before
-    this holds, because weights become zero and nonzero again. Here the signs of nonzero weights are fixed, with the
-    penalty ``rho sign(w_k) w_k``. The resulting problem is smooth, and a few Newton steps minimise it. Its minimiser
-    has a larger objective than w, since some weights change sign. But there all these ``|eta_k|`` are rho, whatever the
-    signs, so that the probabilities of labellings are a dual point. Weights that are zero in w become free when their
-    ``|eta_k|`` exceeds rho.
+    At the minimum, ``eta_k = rho sign(w_k)`` for all nonzero weights. A solver gets close to the minimum long before
+    this holds, because weights keep becoming zero and nonzero. Here the signs of nonzero weights are fixed, which makes
+    the penalty linear, ``rho sign(w_k) w_k``. The resulting problem is smooth, and a few Newton steps minimise it. Its
+    minimiser has a larger objective than w, because some weights change sign. However, all these ``|eta_k|`` are rho
+    there, whatever the signs, so the labelling probabilities are a dual point. Weights that are zero in w become free
+    when their ``|eta_k|`` exceeds rho.
 
     Parameters
     ----------
     problem : Problem
-        With a smooth loss and an L1 penalty.
+        Problem with a smooth loss and an L1 penalty.
     w : ndarray of shape (n_weights,)
     curvature : Curvature
         Approximate inverse Hessian near w.
     gap_limit : float
-        Requested gap, absolute.
+        Requested absolute gap.
 
     Returns
     -------
     L1Dual
-        The point found with the largest share.
+        The point with the largest share among all iterates.
     """
     rho = capable(problem.prior, "l1").rho
-    slack = min(0.5, SLACK * gap_limit / max(rho * float(np.abs(w).sum()), np.finfo(float).tiny))
+    slack = min(0.5, TARGET_MARGIN * gap_limit / max(rho * float(np.abs(w).sum()), np.finfo(float).tiny))
     w = shifted(problem, w)
     at = iterate_at(problem, w)
     best, known, sign, free = at.point, Known.at(problem, w, curvature), np.sign(w), w != 0
-    largest = LARGEST * (float(np.abs(w).max(initial=0.0)) + 1.0 / max(problem.batch.largest, 1.0))
+    largest = MAX_GROWTH * (float(np.abs(w).max(initial=0.0)) + 1.0 / max(problem.batch.largest, 1.0))
     idle = 0
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         over = ~free & (np.abs(at.point.eta) > rho)
         sign[over], free = np.sign(at.point.eta[over]), free | over
         target = (1.0 - slack) * rho * sign
@@ -90,10 +91,11 @@ def l1_dual(problem: Problem, w: FloatArray, curvature: Curvature, gap_limit: fl
 
 
 def shifted(problem: Problem, w: FloatArray) -> FloatArray:
-    """Shift the weights of every feature by a constant so that at least one is zero; scores change by a constant.
+    """Shift the weights of each feature whose weights are all nonzero so that one becomes zero.
 
-    The ``eta_k`` of all labels of a feature add up to zero. With fixed signs of all its weights, they could be at their
-    bounds only if as many weights are positive as negative.
+    This changes the scores of all labels of a node by the same constant. It is needed because the ``eta_k`` of all
+    labels of a feature add up to zero. If no weight is zero, all ``eta_k`` can only be at their bounds if as many
+    weights are positive as negative.
     """
     layout = problem.structure.layout
     if not problem.structure.capabilities.linear_nodes or layout.seen is not None:
@@ -106,7 +108,7 @@ def shifted(problem: Problem, w: FloatArray) -> FloatArray:
 
 
 class Iterate(NamedTuple):
-    """Weights, and their dual point."""
+    """Weights and their dual point."""
 
     w: FloatArray
     point: L1Dual
@@ -125,7 +127,7 @@ def iterate_at(problem: Problem, w: FloatArray) -> Iterate:
 
 
 class Known(NamedTuple):
-    """Approximate Hessian: its diagonal, a block for each label, and products with it."""
+    """Approximate Hessian: its diagonal, a block for each label, and products with some vectors."""
 
     diagonal: FloatArray
     blocks: FloatArray | None
@@ -152,10 +154,10 @@ class Known(NamedTuple):
         position[free] = np.arange(len(free))
         inverses = []
         for places, block in zip(self.place.T, () if self.blocks is None else self.blocks):
-            here = np.flatnonzero(position[places] >= 0)
-            inverse = inverse_of(block[np.ix_(here, here)]) if len(here) else None
+            free_features = np.flatnonzero(position[places] >= 0)
+            inverse = inverse_of(block[np.ix_(free_features, free_features)]) if len(free_features) else None
             if inverse is not None:
-                inverses.append((position[places[here]], inverse))
+                inverses.append((position[places[free_features]], inverse))
         first = 1.0 / self.diagonal[free]
         pairs = Curvature(first)
         for s, y in self.products:
@@ -163,8 +165,8 @@ class Known(NamedTuple):
 
         def before_any(q: FloatArray) -> FloatArray:
             product = first * q
-            for which, inverse in inverses:
-                product[which] = inverse @ q[which]
+            for positions, inverse in inverses:
+                product[positions] = inverse @ q[positions]
             return product
 
         return lambda q: pairs.times(q, before_any=before_any)
@@ -174,21 +176,21 @@ def newton_step(
     problem: Problem, at: Iterate, known: Known, free: NDArray[np.bool_], target: FloatArray, enough: float
 ) -> tuple[Iterate, Known]:
     """Make a Newton step for ``C sum loss + target . w`` over the free weights."""
-    which = np.flatnonzero(free)
+    positions = np.flatnonzero(free)
 
     def widened(values: FloatArray) -> FloatArray:
         out = np.zeros(problem.n_weights)
-        out[which] = values
+        out[positions] = values
         return out
 
-    residual = (at.point.eta - target)[which]
+    residual = (at.point.eta - target)[positions]
     slope = problem.loss_and_gradient(at.w, single=True).gradient
     solved = conjugate_gradients(
-        lambda p: hessian_times(problem, at.w, slope, widened(p), single=True)[which],
-        known.inverse(which),
+        lambda p: hessian_times(problem, at.w, slope, widened(p), single=True)[positions],
+        known.inverse(positions),
         residual,
-        max(SMALLER * float(np.abs(residual).max(initial=0.0)), enough),
-        MOST_PRODUCTS,
+        max(RESIDUAL_FACTOR * float(np.abs(residual).max(initial=0.0)), enough),
+        MAX_PRODUCTS,
         keep=memory_for(None, problem.n_weights),
     )
     learnt = tuple((widened(p), widened(product)) for p, product in solved.products)

@@ -19,14 +19,15 @@ NODES_AT_A_TIME = 4096  # largest number of nodes whose edge marginals are in me
 def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     """Sum the entropies of the tree distributions with marginals ``share * p(y|x; w) + (1 - share) * truth``.
 
-    Of all distributions with given node and edge marginals the one that factorises over the forest has the largest
-    entropy, which is the sum over edges minus, for every node, (its number of edges - 1) times the entropy of the
-    node. So this is a dual value of the log loss at the mixed point, whatever ``share`` in [0, 1].
+    Among all distributions with given node and edge marginals, the one that factorises over the forest has the largest
+    entropy. Its entropy is the sum of the edge entropies minus, for every node, (its number of edges - 1) times the
+    entropy of the node. The result is therefore a dual value of the log loss at the mixed point, for any ``share`` in
+    [0, 1].
 
     Parameters
     ----------
     problem : Problem
-        With the log loss; sample weights multiply the entropies.
+        Problem with the log loss. Sample weights multiply the entropies.
     w : ndarray of shape (n_weights,)
     share : float
 
@@ -61,9 +62,9 @@ def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:
 def marginals_in_parts(
     structure: Any, w: FloatArray, backend: Any = None, added: FloatArray | None = None
 ) -> Iterator[tuple[Batch, FloatArray, FloatArray | None]]:
-    """Yield marginals of ``p(y|x; w)`` for a few thousand nodes at a time, to bound the memory of edge marginals.
+    """Yield marginals of ``p(y|x; w)`` for a few thousand nodes at a time, which bounds the memory of edge marginals.
 
-    ``added`` has a row of scores for each label set, which are added to those of the labels.
+    ``added`` contains one row of additional label scores for each label set.
 
     Yields
     ------
@@ -71,7 +72,7 @@ def marginals_in_parts(
         The examples.
     node : ndarray of shape (n_nodes, n_labels)
     edge : ndarray of shape (n_nodes, n_labels, n_labels) or None
-        As `BoundForest.logsum` returns them; None without edge weights.
+        As returned by `BoundForest.logsum`; None if there are no edge weights.
     """
     offsets, first = structure.offsets, 0
     n_examples = len(offsets) - 1

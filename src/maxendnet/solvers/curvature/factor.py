@@ -11,7 +11,7 @@ from scipy.linalg import blas, lapack
 from maxendnet.problem import FloatArray
 
 RIDGE = 1e-5
-"""Added to a diagonal of ones before it is factorised in float32."""
+"""Added to the unit diagonal of the scaled matrix before it is factorised in float32."""
 
 
 class Factor(NamedTuple):
@@ -30,9 +30,9 @@ class Factor(NamedTuple):
 
     @classmethod
     def of(cls, lower: NDArray[np.float32], added: FloatArray) -> Factor | None:
-        """Factorise a matrix given by its lower triangle, which is overwritten, plus ``added`` on its diagonal.
+        """Factorise a matrix with ``added`` on its diagonal, or return None if it is not positive definite.
 
-        Return None if it is not positive definite.
+        The matrix is given by its lower triangle, which is overwritten.
         """
         diagonal = lower.diagonal() + added
         if not (np.isfinite(diagonal).all() and diagonal.min(initial=1.0) > 1e-30):
@@ -42,7 +42,7 @@ class Factor(NamedTuple):
         lower *= inverse
         lower *= inverse[:, None]
         np.fill_diagonal(lower, 1.0 + RIDGE)
-        # LAPACK reads matrices by columns: the lower triangle by rows is its upper triangle
+        # LAPACK uses column-major order, in which the lower triangle of a row-major matrix is the upper one
         upper, failed = lapack.spotrf(lower.T, lower=False, clean=False, overwrite_a=True)
         return None if failed else cls(upper.T, size)
 

@@ -1,4 +1,4 @@
-"""Newton directions by conjugate gradients, with a pass over the examples for every product with the Hessian."""
+"""Newton directions by conjugate gradients, in which every product with the Hessian takes a pass over the examples."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ def conjugate_gradients(
         Preconditioner: maps a vector to its product with an approximate inverse of H.
     right : ndarray
     enough : float
+        Largest entry of the residual at which the iteration stops.
     most : int
-        Largest number of products.
+        Largest number of products with H.
     keep : int
-        Number of the last products that are returned.
+        Number of products to return, counted from the last one.
 
     Returns
     -------
     Solved
-        Without products if H is flat along the first direction, which is then the solution.
+        If H is flat along the first direction, the solution is that direction, and ``products`` is empty.
     """
     solution, residual = np.zeros(len(right)), right
     direction = inverse_times(residual)
@@ -93,7 +94,7 @@ def hessian_times(
 def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
     """Return the diagonal of the Hessian of C times the sum of smooth losses, as if nodes and edges were independent.
 
-    A floor keeps all entries positive.
+    A lower limit keeps all entries positive.
     """
     layout = problem.structure.layout
     total = np.zeros(problem.n_weights)
@@ -117,5 +118,5 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
         if layout.n_edge_features:
             spread = factor[:, None, None] * (edge - edge**2)
             segments.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
-    # the floor is for weights that no example determines
+    # the lower limit is for weights that do not affect the loss of any example
     return problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)

@@ -17,22 +17,23 @@ from maxendnet.solvers.lbfgs import Curvature
 from maxendnet.structures.base import Table
 from maxendnet.structures.bound.features import changes
 
-MOST_WEIGHTS, MOST_OF_MANY = 6000, 4000
-"""Largest number of weights with a full Hessian; with more weights, the Hessian covers the `MOST_OF_MANY` that matter
-most, since factorising a larger one would take longer than it saves."""
-MANY = 20_000
-"""Largest number of weights with a partial Hessian: beyond it `MOST_OF_MANY` weights are too few."""
-WORK = 7e-4
-"""Smallest work of a pass, relative to the cube of the weights in the Hessian, at which Hessians save time (measured on
-Bach chorales and OCR, see benchmarks/SOLVERS.md)."""
-LITTLE = 0.1
-"""Largest ratio of the curvature of the loss to that of the prior at which the diagonal suffices for a weight."""
-NODES_OF_A_WEIGHT = 3
+MAX_WEIGHTS_FULL, N_COVERED_PARTIAL = 6000, 4000
+"""Largest number of weights with a full Hessian. With more weights, a partial Hessian covers the `N_COVERED_PARTIAL`
+weights that matter most, because factorising a larger one would take longer than it saves."""
+MAX_WEIGHTS_PARTIAL = 20_000
+"""Largest number of weights with a partial Hessian. Beyond it, covering `N_COVERED_PARTIAL` weights does not help."""
+MIN_PASS_WORK = 7e-4
+"""Smallest work of a pass, relative to the cube of the number of weights in the Hessian, at which a Hessian saves time
+(measured on Bach chorales and OCR, see benchmarks/SOLVERS.md)."""
+MIN_CURVATURE_RATIO = 0.1
+"""Ratio of loss curvature to prior curvature up to which the diagonal suffices for a weight."""
+MIN_NODES_PER_WEIGHT = 3
 """Smallest number of nodes per weight at which the Hessian is worthwhile."""
-MOST_PAIRS, ROWS = 16, 8
-"""Largest number of sampled pairs of labellings per example, and the number of feature differences per weight that
-suffices. More make the Hessian more accurate and more expensive."""
+MAX_PAIRS, ROWS_PER_WEIGHT = 16, 8
+"""Largest number of sampled pairs of labellings per example, and the number of feature differences per weight at which
+sampling stops. Larger values make the Hessian more accurate and more expensive."""
 N_RANGES = 16
+"""Number of column ranges that are computed in parallel."""
 
 
 def can_sample(problem: Problem) -> bool:
@@ -42,33 +43,37 @@ def can_sample(problem: Problem) -> bool:
 
 
 def full_hessian_worthwhile(problem: Problem) -> bool:
-    """Whether the full Hessian saves more than it costs: few weights, with enough nodes for each."""
+    """Whether the full Hessian saves more time than it takes: there are few weights, and enough nodes per weight."""
     n_nodes = int(problem.structure.offsets[-1])
-    is_small = problem.n_weights <= MOST_WEIGHTS
-    return can_sample(problem) and is_small and n_nodes >= NODES_OF_A_WEIGHT * problem.n_weights
+    is_small = problem.n_weights <= MAX_WEIGHTS_FULL
+    return can_sample(problem) and is_small and n_nodes >= MIN_NODES_PER_WEIGHT * problem.n_weights
 
 
 def partial_hessian_worthwhile(problem: Problem) -> bool:
-    """Whether the Hessian of a part of many weights saves more than it costs."""
-    return can_sample(problem) and MOST_WEIGHTS < problem.n_weights <= MANY and passes_are_expensive(problem)
+    """Whether a partial Hessian saves more time than it takes."""
+    return (
+        can_sample(problem)
+        and MAX_WEIGHTS_FULL < problem.n_weights <= MAX_WEIGHTS_PARTIAL
+        and passes_are_expensive(problem)
+    )
 
 
 def passes_are_expensive(problem: Problem) -> bool:
-    """Whether a pass costs so much that Hessians are cheap beside the passes they save."""
-    n = problem.n_weights if problem.n_weights <= MOST_WEIGHTS else MOST_OF_MANY
-    return float(problem.structure.offsets[-1]) * problem.structure.work_per_node >= WORK * n**3
+    """Whether passes are so expensive that a Hessian costs less than the passes that it saves."""
+    n = problem.n_weights if problem.n_weights <= MAX_WEIGHTS_FULL else N_COVERED_PARTIAL
+    return float(problem.structure.offsets[-1]) * problem.structure.work_per_node >= MIN_PASS_WORK * n**3
 
 
 def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | None:
     """Return the factorised Hessian of a smooth problem at w, as initial curvature of a quasi-Newton method.
 
-    It covers the weights that matter, and the diagonal serves the others: under a penalty that is steep at zero the
-    prior dominates the curvature of most weights.
+    It covers the weights for which the loss matters. For the others the diagonal is used, because the prior dominates
+    their curvature. Under a penalty that is steep at zero, these are most weights.
 
     Returns
     -------
     Curvature or None
-        None if labellings cannot be sampled, or features are too large for float32.
+        None if labellings cannot be sampled, or if features are too large for float32.
     """
     if not can_sample(problem):
         return None
@@ -87,28 +92,28 @@ def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | N
 
 
 def weights_that_matter(ratio: FloatArray) -> NDArray[np.intp]:
-    """Return the positions of the weights with the largest ratios of curvature of the loss to that of the prior.
+    """Return the positions of the weights with the largest ratios of loss curvature to prior curvature.
 
-    Weights with ratios of at most `LITTLE` are left out. Positions are in increasing order.
+    Weights with ratios of at most `MIN_CURVATURE_RATIO` are left out. Positions are in increasing order.
 
     Examples
     --------
     >>> weights_that_matter(np.array([0.5, 0.0, 2.0])).tolist()
     [0, 2]
     """
-    most = len(ratio) if len(ratio) <= MOST_WEIGHTS else MOST_OF_MANY
+    most = len(ratio) if len(ratio) <= MAX_WEIGHTS_FULL else N_COVERED_PARTIAL
     largest = np.argsort(-ratio, kind="stable")[:most]
-    return np.sort(largest[~(ratio[largest] <= LITTLE)])
+    return np.sort(largest[~(ratio[largest] <= MIN_CURVATURE_RATIO)])
 
 
 def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.float32]:
     """Return an unbiased, positive semi-definite estimate of the Hessian of C times the sum of smooth losses at w.
 
-    The Hessian is ``C / T sum_i u_i Cov_i(f)``, with Cov_i the covariance of features over the labellings of an example
-    and T the temperature. A covariance is half of the mean of ``d d'``, d the difference of two samples. The nodes at
-    which two labellings differ form connected components. Exchanging the labellings in one component gives an equally
-    likely pair, so that products of different components cancel on average. They are left out, which makes the rows
-    sparse.
+    The Hessian is ``C / T sum_i u_i Cov_i(f)``, where Cov_i is the feature covariance over the labellings of an example
+    and T the temperature. A covariance is half the mean of ``d d'``, where d is the feature difference of two samples.
+    The nodes at which two labellings differ form connected components. Exchanging the labellings in one component gives
+    an equally likely pair, so products of different components cancel on average. They are left out, which makes the
+    rows sparse.
 
     Parameters
     ----------
@@ -119,7 +124,7 @@ def sampled_hessian(problem: Problem, w: FloatArray, seed: Any) -> NDArray[np.fl
     Returns
     -------
     ndarray of shape (n_weights, n_weights)
-        Only the lower triangle is filled in.
+        Only the lower triangle is set.
     """
     return gram(drawn_rows(problem, w, seed), problem.backend)
 
@@ -128,14 +133,14 @@ def drawn_rows(problem: Problem, w: FloatArray, seed: Any) -> sparse.csr_array:
     """Return rows R such that ``R'R`` is `sampled_hessian`."""
     rng = np.random.default_rng(seed)
     changes_of_pairs = drawn_changes(problem, w, 1, rng)
-    n_more = ROWS * min(problem.n_weights, MOST_WEIGHTS) // max(changes_of_pairs[0].shape[0], 1)
-    changes_of_pairs += drawn_changes(problem, w, min(n_more, MOST_PAIRS - 1), rng)
+    n_more = ROWS_PER_WEIGHT * min(problem.n_weights, MAX_WEIGHTS_FULL) // max(changes_of_pairs[0].shape[0], 1)
+    changes_of_pairs += drawn_changes(problem, w, min(n_more, MAX_PAIRS - 1), rng)
     factor = problem.C * problem.loss.curvature / (2 * len(changes_of_pairs))
     return np.sqrt(factor) * distinct(changes_of_pairs)
 
 
 def drawn_changes(problem: Problem, w: FloatArray, n_pairs: int, rng: np.random.Generator) -> list[sparse.csr_array]:
-    """Return feature differences of sampled pairs of labellings, times the root of the weight of the example."""
+    """Return feature differences of sampled pairs of labellings, times the square root of the sample weight."""
     times, layout, batch = problem.loss.curvature, problem.structure.layout, problem.batch
     cost = Table(problem.cost * times, problem.cost_table.row)
     drawn = problem.structure.sample(w * times, 2 * n_pairs, rng, problem.backend, cost)
@@ -148,7 +153,7 @@ def drawn_changes(problem: Problem, w: FloatArray, n_pairs: int, rng: np.random.
 
 
 def distinct(parts: list[sparse.csr_array]) -> sparse.csr_array:
-    """Concatenate matrices, and merge rows that are equal up to sign into one row times the root of their number.
+    """Concatenate matrices, and merge n rows that are equal up to sign into one row times ``sqrt(n)``.
 
     Examples
     --------
@@ -170,7 +175,7 @@ def gram(rows: Any, backend: Any) -> NDArray[np.float32]:
     n = rows.shape[1]
     out = np.zeros((n, n), dtype=np.float32)
     indptr, indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
-    with np.errstate(over="ignore"):  # too large for float32: infinite
+    with np.errstate(over="ignore"):  # values too large for float32 become infinite
         data = rows.data.astype(np.float32)
     cuts = np.linspace(0, n, min(N_RANGES, n) + 1).astype(int)
     backend.run(

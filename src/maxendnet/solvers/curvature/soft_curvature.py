@@ -11,21 +11,21 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, Curvature, features_of, inverse_of
 from maxendnet.structures.base import Table
 
-MOST_WORK = 1e9
-"""Largest ``labels * features^3``, about the multiplications that inverting all blocks takes."""
-NODES_OF_A_LABEL = 2000
+MAX_BLOCK_WORK = 1e9
+"""Largest ``n_labels * n_features^3``, about the number of multiplications for inverting all blocks."""
+MAX_NODES_PER_LABEL = 2000
 """Largest number of nodes from which the block of a label is computed."""
-UNCERTAIN = 1e-2
-"""Nodes with a smaller ``p (1 - p)``, relative to the largest, are ignored."""
+MIN_UNCERTAINTY = 1e-2
+"""Smallest ``p (1 - p)`` of a node, relative to the largest one; nodes below are ignored."""
 BLOCK_SHARE = 0.5
-"""Factor of the blocks, which ignore that labels compete (measured on OCR, see benchmarks/SOLVERS.md)."""
+"""Factor of the blocks, because they ignore that labels compete (measured on OCR)."""
 
 
 def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
     """Return the initial curvature at w: the diagonal of the Hessian, and a block for each label.
 
-    The Hessian of the weights of a label a is ``C/T sum_t x_t x_t' p_ta (1 - p_ta)``, with p the marginals of the nodes
-    t. Blocks need few features with weights for every label, and no L1 penalty.
+    The Hessian block of label a is ``C/T sum_t x_t x_t' p_ta (1 - p_ta)``, with p_ta the marginal of label a at node t.
+    Blocks are only used with few features, weights for every label, and no L1 penalty.
     """
     diagonal = soft.curvature()
     between = None
@@ -41,9 +41,9 @@ def soft_curvature(soft: Problem, w: FloatArray) -> Curvature:
 
 
 def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
-    """Return second derivatives of C times the sum of smooth losses by node scores, shape (n_nodes, n_labels).
+    """Return the second derivatives of C times the sum of smooth losses by the node scores.
 
-    ``C p (1 - p)`` for the log loss, with p the node marginals.
+    For the log loss they are ``C u p (1 - p)``, with p the node marginals. The shape is (n_nodes, n_labels).
     """
     times = problem.loss.curvature
     cost = Table(problem.cost * times, problem.cost_table.row)
@@ -53,7 +53,10 @@ def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
 
 
 def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return the diagonal of the Hessian at w; that of edge weights is scaled from w = 0 as that of node weights is."""
+    """Return the diagonal of the Hessian at w, given that at zero.
+
+    Entries of node weights are exact. Those of edge weights are scaled by the mean change of the node entries.
+    """
     layout = problem.structure.layout
     segments = layout.segments(at_zero)
     node = layout.node_segment(features_of(problem).power(2).T @ weight)
@@ -68,10 +71,10 @@ def has_blocks(problem: Problem) -> bool:
 
 
 def few_enough(problem: Problem) -> bool:
-    """Whether there are few enough features, with weights for every label, for a block of each label."""
+    """Whether there are few enough features, with weights for every label, to invert a block for each label."""
     layout = problem.structure.layout
     n = layout.n_features
-    return layout.seen is None and 1 < n <= MAX_DENSE_FEATURES and layout.n_labels * n**3 <= MOST_WORK
+    return layout.seen is None and 1 < n <= MAX_DENSE_FEATURES and layout.n_labels * n**3 <= MAX_BLOCK_WORK
 
 
 def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray | None:
@@ -92,9 +95,9 @@ def blocks_at(problem: Problem, w: FloatArray, weight: FloatArray) -> FloatArray
 
 
 def label_gram(X: Any, weight: FloatArray) -> FloatArray:
-    """Estimate ``sum_t weight_t x_t x_t'`` from nodes of large weight."""
-    nodes = np.flatnonzero(weight > UNCERTAIN * weight.max(initial=0.0))
-    nodes = nodes[np.linspace(0, len(nodes), min(len(nodes), NODES_OF_A_LABEL), endpoint=False).astype(int)]
+    """Estimate ``sum_t weight_t x_t x_t'`` from the nodes with large weights."""
+    nodes = np.flatnonzero(weight > MIN_UNCERTAINTY * weight.max(initial=0.0))
+    nodes = nodes[np.linspace(0, len(nodes), min(len(nodes), MAX_NODES_PER_LABEL), endpoint=False).astype(int)]
     of_nodes = weight[nodes] * (weight.sum() / max(weight[nodes].sum(), np.finfo(float).tiny))
     rows = X[nodes].toarray() * np.sqrt(of_nodes)[:, None]
     return rows.T @ rows

@@ -1,4 +1,4 @@
-"""Reference solvers: methods that the paper names or compares with, and that are never a default.
+"""Reference solvers: methods that the paper mentions or compares with. None of them is ever a default.
 
-They are exported by `maxendnet.solvers`, and the tests compare the default solvers with them.
+They are exported by `maxendnet.solvers`. The tests compare the default solvers with them.
 """

@@ -1,4 +1,4 @@
-"""Base of the reference solvers whose state is a dual point."""
+"""Base class of the reference solvers whose state is a dual point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from maxendnet.utils.checks import require_count
 
 
 class DualSolver(Solver):
-    """Solver whose state has the ``eta`` and the ``cost`` of a dual point, evaluated every ``check_every`` passes."""
+    """Base class of solvers whose state contains a dual point, as ``eta`` and ``cost``.
+
+    The gap is evaluated every ``check_every`` passes.
+    """
 
     check_every: int
     accuracy = 1e-3

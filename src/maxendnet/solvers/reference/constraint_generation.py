@@ -1,4 +1,4 @@
-"""L1-M3N as a linear programme, by row and column generation."""
+"""L1-M3N as a linear programme, solved by row and column generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from maxendnet.solvers.proximal_point import ProximalPoint
 from maxendnet.solvers.subproblems.cuts import Cuts, violated
 
 MAX_IDLE = 20
-"""Consecutive rounds without dual weight after which a row is dropped, so that the programme stays small."""
+"""Consecutive rounds with multiplier 0 after which a row is dropped, so that the programme stays small."""
 
 
 class ProgrammeState(NamedTuple):
@@ -40,20 +40,23 @@ class ConstraintGeneration(Solver):
 
     The programmes are solved by HiGHS.
 
-    Minimises ``rho |mu|_1 + C sum_i u_i xi_i`` subject to ``mu . df_i(y) >= l_i(y) - xi_i`` for the labellings that
-    matter (or ``C sum_i u_i xi_i`` inside the L1 ball). A round solves the programme over the rows and columns at hand,
-    decodes every example for the most violated labelling, and adds rows for those and columns for the weights whose
-    ``|eta_k|`` is beyond rho. The solution is a vertex: its zeros are exact.
+    Minimises ``rho |mu|_1 + C sum_i u_i xi_i`` (or ``C sum_i u_i xi_i`` inside the L1 ball) subject to
+    ``mu . df_i(y) >= l_i(y) - xi_i``. A row is the constraint of a labelling, and a column is a weight. A round solves
+    the programme with the current rows and columns, and decodes every example for its most violated labelling. It then
+    adds rows for these labellings, and columns for the weights with ``|eta_k| > rho``. The solution is a vertex, so its
+    zeros are exact.
 
-    Primal: the hinge over all labellings at the best point. Dual: the multipliers of the rows, scaled until no weight
-    is beyond rho. Both are bounds for the whole problem after every round. Stops at the relative gap.
+    The primal value is the objective over all labellings at the best point. The dual value is that of the multipliers
+    of the rows, scaled until every ``|eta_k| <= rho``. Both are valid for the full problem after every round. The fit
+    stops at the relative gap.
 
     Parameters
     ----------
     first : ProximalPoint or None, default=ProximalPoint()
-        Finds the first rows and columns, to a rough gap; None and hierarchies start without any.
+        Solver that finds the initial rows and columns by a rough fit. If it is None or does not accept the problem (for
+        example a hierarchy), the programme starts without any.
     first_gap : float, default=0.01
-        Gap of ``first``.
+        Relative gap of this rough fit.
 
     Examples
     --------
@@ -82,7 +85,7 @@ class ConstraintGeneration(Solver):
         no_rows = Cuts.none(problem.n_weights)
         state = ProgrammeState(no_rows, no_columns, zero, problem.primal(zero), problem.fingerprint)
         if self.first is not None and not missing(self.first, problem):
-            # 300 passes: what is not known by then, rows and columns will find
+            # stop after 300 passes, because row and column generation finds what is still missing then
             rough = run(self.first, problem, tol=max(tol, self.first_gap), max_passes=300, seed=seed, warn=False)
             examples, _, costs, labels = rough.state.dual_state.sets.labellings()
             eta = np.abs(problem.structure.blocks.unpad(rough.state.dual_state.eta))
@@ -95,7 +98,7 @@ class ConstraintGeneration(Solver):
         return self._add_violated(problem, state, state.w)
 
     def _add_violated(self, problem: Problem, state: ProgrammeState, w: FloatArray) -> ProgrammeState:
-        """Add rows for the labellings most violated at w that no row covers."""
+        """Add rows for the labellings most violated at w, unless the current rows cover them."""
         hinge, *rows = violated(problem, w, state.cuts)
         primal = problem.prior.penalty(w) + problem.C * float(hinge @ problem.structure.sample_weight)
         if primal < state.primal:
@@ -117,7 +120,7 @@ class ConstraintGeneration(Solver):
         )  # fmt: skip
         n_rows = len(state.cuts.gains)
         state = self._add_violated(problem, state, w)
-        # the vertex may be far from the optimum; half-way to the best point the cuts are deeper
+        # the vertex may be far from the optimum, and half-way to the best point the cuts are deeper
         state = self._add_violated(problem, state, 0.5 * (w + state.w))
         nothing_new = len(state.cuts.gains) == n_rows and not missing_columns.any() and state.primal >= before
         return state._replace(finished=bool(nothing_new))
@@ -138,7 +141,7 @@ class ConstraintGeneration(Solver):
         if radius is not None:
             A = sparse.vstack([A, sparse.csr_array(np.concatenate([np.ones(2 * n), np.zeros(m)])[None, :])])
             b = np.append(b, radius)
-        matrix: Any = sparse.csr_array(A)  # HiGHS takes sparse matrices, its type stubs do not
+        matrix: Any = sparse.csr_array(A)  # linprog accepts sparse matrices, but its type stubs do not
         solution = linprog(objective, A_ub=matrix, b_ub=b, bounds=(0, None), method="highs")
         if solution.x is None:
             raise RuntimeError(f"HiGHS failed on the linear programme: {solution.message}")

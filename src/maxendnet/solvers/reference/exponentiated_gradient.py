@@ -1,4 +1,4 @@
-"""Exponentiated gradient on the dual, for all examples at once."""
+"""Batch exponentiated gradient on the dual of hinge models."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.reference.base import DualSolver
 from maxendnet.utils.checks import is_number
 
-# How far alpha may begin from uniform, towards the truth.
+# Candidates for the initial bonus B of true labels in log alpha; 0 is the uniform distribution.
 STARTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 
 
 def best_start(value: Callable[[float], float]) -> float:
-    """Where the dual is largest; beyond 16 only if all before is outside the domain of the cumulant.
+    """Return the candidate in `STARTS` with the largest dual value.
 
-    There rounding begins to hide how much weight the other labellings have.
+    Candidates above 16 are only tried if all smaller ones are outside the domain of the cumulant, because rounding
+    affects the small probabilities of the other labellings there.
     """
     values: dict[float, float] = {}
     for B in STARTS:
@@ -30,7 +31,10 @@ def best_start(value: Callable[[float], float]) -> float:
 
 
 class GibbsState(NamedTuple):
-    """A dual point ``log alpha_i(y) = A l_i(y) + W . f(x_i, y) + B r_i(y)`` + constant, for every example."""
+    """Dual point ``log alpha_i(y) = A l_i(y) + W . f(x_i, y) + B r_i(y)`` + constant.
+
+    ``r_i(y)`` is the number of correct nodes.
+    """
 
     A: float
     W: FloatArray
@@ -45,23 +49,23 @@ class GibbsState(NamedTuple):
 class ExponentiatedGradient(DualSolver):
     """Batch exponentiated gradient on the dual of a hinge model.
 
-    The dual variables of all examples move by ``alpha_i(y) <- alpha_i(y) exp(step (l_i(y) - mu . df_i(y)))`` and are
-    normalised again. The exponent is a sum over nodes and edges, and so is ``log alpha_i``: sum-product computes the
-    marginals, ``eta = sum alpha df`` and ``mu = phi'(eta)``. All examples share one step size, and therefore one weight
-    vector as potentials. The step size is halved when the dual would fall or leave the domain of the cumulant, and
-    grows otherwise.
+    A pass multiplies all dual variables, ``alpha_i(y) <- alpha_i(y) exp(step (l_i(y) - mu . df_i(y)))``, and
+    normalises them. The exponent is a sum over nodes and edges, and therefore so is ``log alpha_i``. Sum-product
+    then computes the marginals, from which ``eta = sum alpha df`` and ``mu = phi'(eta)`` follow. Because all examples
+    share one step size, a single weight vector represents the potentials of all examples. The step size is halved when
+    the dual would decrease or leave the domain of the cumulant, and grows otherwise.
 
-    Dual weight never reaches zero, where most of it belongs, so the gap shrinks as one over the number of passes. A
-    reference for comparison; `BlockFrankWolfe` is much faster.
+    At the optimum most dual variables are zero, which this method only approaches, so the gap decreases as one over the
+    number of passes. It is a reference for comparison; `BlockFrankWolfe` is much faster.
 
-    After Bartlett et al. 2004, who treat the Gaussian prior.
+    Based on Bartlett et al. 2004, who treat the Gaussian prior.
 
     Parameters
     ----------
     step_size : float or None, default=None
-        First step size; None is 1.
+        Initial step size; None means 1.
     grow : float, default=1.1
-        Factor of the step size after a successful step.
+        Factor by which the step size grows after a successful step.
     check_every : int, default=10
         Passes between two evaluations of the gap.
 
@@ -112,4 +116,4 @@ class ExponentiatedGradient(DualSolver):
             if cost - prior.cumulant(eta) >= dual:
                 return GibbsState(A, W, state.B, size * self.grow, eta, cost)
             size *= 0.5
-        return state._replace(finished=True)  # rounding hides what is left to gain
+        return state._replace(finished=True)  # any further gain is below rounding

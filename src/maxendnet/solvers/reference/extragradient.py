@@ -1,4 +1,4 @@
-"""Extragradient on the saddle point of a hinge model, with the entropy as distance between dual points."""
+"""Extragradient method for the saddle-point form of hinge models, with relative entropy as the distance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maxendnet.utils.checks import is_number
 
 
 class Gibbs(NamedTuple):
-    """A dual point by its potentials ``A l + W . f + B r``, shared by all examples, and their value, eta and cost."""
+    """A dual point with the potentials ``A l + W . f + B r`` in all examples, and the results of `Problem.gibbs`."""
 
     A: float
     W: FloatArray
@@ -26,17 +26,19 @@ class Gibbs(NamedTuple):
 
 
 class SaddleState(NamedTuple):
-    """The two players, their averages, and the step size."""
+    """The two players (alpha and mu), their averages, and the step size."""
 
     alpha: Gibbs
     eta: FloatArray
-    """Average of the dual points, and of their costs; the other player is ``mu = phi'(eta)``."""
+    """Average of the dual points; the player mu is ``phi'(eta)``."""
     cost: float
+    """The same average of their costs."""
     total: float
-    """Weight of that average: the sum of the step sizes."""
+    """Total weight in these averages: the sum of the step sizes."""
     mean_eta: FloatArray
-    """Average of the points at which mu was asked, and of their costs: under a Gaussian prior, the average of mu."""
+    """Average of the eta of the trial points; under a Gaussian prior its mean is the average of the trial mu."""
     mean_cost: float
+    """The same average of their costs."""
     size: float
     mu: FloatArray
     C: float
@@ -49,23 +51,25 @@ class Extragradient(DualSolver):
 
     Solves ``min over mu, max over alpha: penalty(mu) + sum alpha l - mu . eta(alpha)``.
 
-    Each pass takes a trial step of both players, looks at the gradients there, and makes the real step with them, from
-    where it began. The prior stays in: mu moves to the mean of an average of dual points, weighted by step sizes that
-    grow with the number of passes, since ever more weight of the prior holds it there; this makes the gap fall with
-    the square of the number of passes. Averages of the dual points and of mu are returned and certified.
+    Each pass makes a trial step of both players, computes the gradients there, and uses them for the actual step from
+    the starting point. mu is the mean under the prior at an average of dual points, weighted by step sizes. These sizes
+    can grow with the number of passes, because the accumulated weight of the prior increases as well. As a result, the
+    gap decreases with the square of the number of passes. Averages of the dual points and of mu are returned and
+    certified.
 
-    Taskar et al. 2006 drop the prior for a ball, and project marginals by Euclidean distance, which for matchings is a
-    minimum-cost flow. On a forest that projection has no such algorithm, while under the entropy it is one sum-product;
-    and the dual points of all examples then share one weight vector as their potentials and need no memory.
-    (With the distances of Nesterov's dual extrapolation, 2007.)
+    Taskar et al. 2006 replace the prior by a ball, and project marginals in Euclidean distance, which is a minimum-cost
+    flow for matchings. For forests no such algorithm is known. With relative entropy as the distance, the projection is
+    one sum-product, and a single weight vector represents the dual points of all examples. The distances are those of
+    Nesterov's dual extrapolation (2007).
 
-    Step sizes grow until the condition under which the method converges would fail. Made for gaps of about 1e-3: where
-    potentials grow large, sum-product must work in logarithms and is ten times slower.
+    Step sizes grow until the condition under which the method converges would be violated. Designed for gaps of about
+    1e-3: for smaller gaps the potentials become large, and sum-product must work in logarithms, which is ten times
+    slower.
 
     Parameters
     ----------
     grow : float, default=1.2
-        Factor of the step size after a step that was taken; one that fails is halved.
+        Factor by which the step size grows after a successful step; it is halved after a failed one.
     check_every : int, default=10
         Passes between two evaluations of the gap.
 
@@ -93,22 +97,23 @@ class Extragradient(DualSolver):
         zero = np.zeros(problem.n_weights)
         if warm is not None and warm.eta.shape == zero.shape:
             return self._resume(problem, warm)
-        for B in STARTS:  # uniform alpha, or so much nearer to the truth that it is inside the domain of the cumulant
+        for B in STARTS:  # the smallest bonus of true labels for which eta is in the domain of the cumulant
             alpha = Gibbs(0.0, zero, B, *problem.gibbs(0.0, zero, B))
             if np.isfinite(problem.exact_prior.cumulant(alpha.eta)):
                 break
-        # the average begins with a little weight on the true labellings, whose eta is 0, inside every domain
+        # the average starts with a small weight at the true labellings, whose eta = 0 is in the domain of any cumulant
         return SaddleState(alpha, zero, 0.0, 1e-3, zero, 0.0, 1e-3, problem.exact_prior.mean(zero), problem.C)
 
     def _resume(self, problem: Problem, warm: SaddleState) -> SaddleState:
         A, W, B = warm.alpha[:3]
         value, eta, cost = problem.gibbs(A, W, B)
         factor = problem.C / warm.C
-        if value == warm.alpha.value and np.allclose(eta, factor * warm.alpha.eta, rtol=1e-12, atol=0.0):  # same data
+        same_examples = value == warm.alpha.value and np.allclose(eta, factor * warm.alpha.eta, rtol=1e-12, atol=0.0)
+        if same_examples:
             if factor == 1 and np.array_equal(problem.exact_prior.mean(warm.eta), warm.mu):
-                return warm._replace(finished=False)  # and the same problem
+                return warm._replace(finished=False)  # the problem is the same too
             eta, cost = factor * warm.eta, factor * warm.cost
-        # The average and the potentials count as if they had been found early, so that the new problem can move them.
+        # Reduce the weight of the average and the size of the potentials, so that the new problem can change them.
         share, early = problem.dual(eta, cost)[1], 0.1
         eta, cost, A, W = share * eta, share * cost, early * A, early * W
         return SaddleState(
@@ -143,18 +148,18 @@ class Extragradient(DualSolver):
                     room += total * between(prior, trial_eta, state.eta) + (total + size) * between(
                         prior, eta, trial_eta
                     )
-                    if bend <= 0 or size * bend <= room:  # rounding may make the room negative, which it is not
+                    if bend <= 0 or size * bend <= room:  # room is non-negative except for rounding
                         break
             size *= 0.5
         else:
-            return state._replace(finished=True)  # rounding hides what is left to gain
-        # the trial points count as much as their steps
+            return state._replace(finished=True)  # any further gain is below rounding
+        # trial points are weighted by their step sizes
         share = size / new.A
         return SaddleState(
             new, eta, cost, total + size,
             state.mean_eta + share * (trial_eta - state.mean_eta),
             state.mean_cost + share * (trial_cost - state.mean_cost),
-            # in the beginning, before any step was too long, faster
+            # the step size grows faster until the first step that was too long
             size * (2.0 if size == total else self.grow), mu, problem.C,
         )  # fmt: skip
 
@@ -166,10 +171,10 @@ class Extragradient(DualSolver):
 
 
 def divergence(problem: Problem, p: Gibbs, q: Gibbs) -> float:
-    """``sum alpha_p log(p / q)``, the Kullback-Leibler divergence of dual points: all it needs has been looked at."""
+    """Return the Kullback-Leibler divergence ``sum alpha_p log(p / q)`` of two dual points; takes no pass."""
     return float(problem.C * (q.value - p.value) + p.eta @ (q.W - p.W) - p.cost * (q.A - p.A))
 
 
 def between(prior: Any, eta: FloatArray, reference: FloatArray) -> float:
-    """The same of the posteriors with these eta, p from the first."""
+    """Return the Kullback-Leibler divergence from the posterior at ``eta`` to the one at ``reference``."""
     return float(prior.cumulant(reference) - prior.cumulant(eta) - prior.mean(eta) @ (reference - eta))

@@ -18,19 +18,19 @@ from maxendnet.utils.checks import require_count
 
 
 class LabellingState(NamedTuple):
-    """A dual point by the labellings, other than the true ones, that have dual weight."""
+    """A dual point, represented by the labellings with dual weight other than the true ones."""
 
     examples: NDArray[np.int64]
     """Example of each labelling, ascending."""
     alpha: FloatArray
-    """Its dual weight."""
+    """Dual weight of each labelling."""
     labels: NDArray[np.int32]
     """All labellings, concatenated."""
     eta: FloatArray
     cost: float
     """``sum alpha l``"""
     problem: Problem
-    """The problem whose labellings these are."""
+    """The problem to which the labellings belong."""
     rng: np.random.Generator
 
 
@@ -38,16 +38,17 @@ class LabellingState(NamedTuple):
 class SMO(DualSolver):
     """Sequential minimal optimisation of the dual of a hinge model.
 
-    One update takes a pair of labellings of one example: the most violated one, decoded with its costs added, and the
-    least violated one among those with dual weight. Weight moves from the second to the first by the step that is best
-    for the dual. A plain reference in NumPy, for comparison: `BlockFrankWolfe` takes the same steps in a kernel.
+    An update selects two labellings of one example: the most violated one, decoded with costs added, and the least
+    violated one among those with dual weight. It moves dual weight from the second to the first, with the step size
+    that maximises the dual. This is a reference implementation in NumPy; `BlockFrankWolfe` makes the same steps in a
+    kernel.
 
-    After Taskar et al. 2003 (section 6), who treat the Gaussian prior and choose pairs by marginals.
+    Based on Taskar et al. 2003 (section 6), who treat the Gaussian prior and choose pairs by marginals.
 
     Parameters
     ----------
     rounds : int, default=5
-        Updates of an example at each visit, at most.
+        Largest number of updates of an example at each visit.
     check_every : int, default=10
         Passes between two evaluations of the gap.
 
@@ -83,7 +84,7 @@ class SMO(DualSolver):
         state = LabellingState(np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int32), zero, 0.0, problem, rng)
         if warm is None or not problem.same_sum(warm.problem):
             return state
-        # the labellings of an earlier fit, with weights scaled to this C and into the domain of this prior
+        # start from the labellings of an earlier fit, with dual weights scaled to this C and into the domain
         alpha = problem.C / warm.problem.C * warm.alpha
         state = with_sums(problem, warm._replace(alpha=alpha, problem=problem, rng=rng))
         share = problem.dual(state.eta, state.cost)[1]
@@ -117,10 +118,10 @@ class SMO(DualSolver):
     def _visit(
         self, problem: Problem, i: int, total: float, rows: Any, labels: Any, alpha: FloatArray, eta: FloatArray
     ) -> Block:
-        """Update one example; ``eta`` changes in place."""
+        """Update one example, and return its labellings with dual weight; ``eta`` is changed in place."""
         prior, example = problem.dual_prior, problem.structure.take(i, i + 1)
         table = Table(problem.cost, example.row)
-        # the truth, which has the rest of the weight, and the active labellings
+        # the true labelling, which has the remaining dual weight, followed by the active labellings
         labels = np.vstack([example.y, labels.reshape(-1, len(example.y))])
         df = np.vstack([np.zeros(len(eta)), rows.toarray()])
         alpha = np.concatenate([[max(total - alpha.sum(), 0.0)], alpha])
@@ -146,7 +147,7 @@ class SMO(DualSolver):
         return Block(labels[active], alpha[active])
 
     def support(self, problem: Problem, state: LabellingState) -> Support:
-        """The labellings with dual weight."""
+        """Return the labellings with dual weight."""
         return Support(state.examples, state.alpha, state.labels)
 
 
@@ -159,7 +160,7 @@ class Block(NamedTuple):
 
 
 def with_sums(problem: Problem, state: LabellingState) -> LabellingState:
-    """The state with eta and cost computed from its labellings, so that rounding does not pile up."""
+    """Recompute eta and cost from the labellings, so that rounding errors do not accumulate."""
     structure, table = problem.structure, problem.cost_table
     eta = structure.differences(state.examples, state.labels).T @ state.alpha
     nodes, offsets = gather(structure.offsets, state.examples)

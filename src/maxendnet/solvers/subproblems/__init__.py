@@ -1,1 +1,1 @@
-"""Small problems that solvers solve again and again."""
+"""Subproblems that solvers solve repeatedly."""

@@ -1,4 +1,4 @@
-"""Cuts: linear functions of the weights that lie below a loss."""
+"""Cuts: linear lower bounds of a loss."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ class Cuts(NamedTuple):
 
 
 class Violated(NamedTuple):
-    """Hinge of all examples, and the labellings that violate the known cuts of their example."""
+    """Hinge of all examples, and the decoded labellings that are not covered by known cuts."""
 
     hinge: FloatArray
     examples: NDArray[np.int64]
     rows: Any
-    """csr_array of shape (n_labellings, n_weights), the df of each labelling."""
+    """csr_array of shape (n_labellings, n_weights): the df of each labelling."""
     costs: FloatArray
 
 
 def violated(problem: Problem, w: FloatArray, known: Cuts) -> Violated:
     """Decode every example with its costs added, and return the labellings that the known cuts do not cover.
 
-    Examples of weight 0 have no cuts.
+    Examples with sample weight 0 are left out.
     """
     structure = problem.structure
     _, labels = structure.maximum(w, problem.cost_table, backend=problem.backend)

@@ -11,8 +11,8 @@ from maxendnet.utils.checks import is_number
 def project_l1_ball(v: FloatArray, radius: float) -> FloatArray:
     """Project v onto the L1 ball ``sum_k |w_k| <= radius``, in linear time.
 
-    A soft threshold: ``sign(v) * max(|v| - theta, 0)``. Its theta is found as by Duchi et al. (2008), by halving the
-    set of entries that may be the smallest one left, here at their median.
+    The projection is a soft threshold, ``sign(v) * max(|v| - theta, 0)``. As in Duchi et al. (2008), theta is found by
+    repeatedly splitting the entries that may be the smallest nonzero one; here they are split at their median.
 
     Parameters
     ----------
@@ -32,17 +32,17 @@ def project_l1_ball(v: FloatArray, radius: float) -> FloatArray:
     """
     v = np.array(v, dtype=np.float64)
     if v.ndim != 1 or not np.all(np.isfinite(v)):
-        what = f"shape {v.shape}" if v.ndim != 1 else f"{v[~np.isfinite(v)][0]} among its entries"
-        raise ValueError(f"v must be a vector of finite numbers, got {what}.")
+        problem = f"shape {v.shape}" if v.ndim != 1 else f"{v[~np.isfinite(v)][0]} among its entries"
+        raise ValueError(f"v must be a vector of finite numbers, got {problem}.")
     if not (is_number(radius) and 0 < radius < np.inf):
         raise ValueError(f"radius must be a positive finite number, got {radius!r}.")
     size = np.abs(v)
     if size.sum() <= radius:
         return v
-    # measured from the largest entry, so that a radius far below it is not lost to rounding
+    # subtract the largest entry, so that a radius far below it is not lost to rounding
     size -= size.max()
     total, count = 0.0, 0
-    open_entries = size[size > -radius]  # those below are zero in any case
+    open_entries = size[size > -radius]  # smaller entries are projected to zero in any case
     while open_entries.size:
         middle = open_entries.size // 2
         pivot = np.partition(open_entries, middle)[middle]

@@ -1,4 +1,4 @@
-"""Master problem of cutting planes: the dual over the current cuts."""
+"""Master problem of cutting planes: maximisation of the dual over the current cuts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ def solve_master(
 ) -> FloatArray:
     """Maximise ``gains . alpha - 1/2 alpha' gram alpha - sum_g u_g U*(alpha_g / u_g)`` over ``alpha >= 0``.
 
-    ``alpha_g`` is the sum of alpha over group g, ``u`` its weight, and ``U*`` the conjugate of the slack: with the
-    linear one ``alpha_g <= C u_g``.
+    ``alpha_g`` is the sum of alpha over group g, ``u_g`` the weight of the group, and ``U*`` the conjugate of the slack
+    function. The linear slack amounts to ``alpha_g <= C u_g``.
 
     Parameters
     ----------
     gram : ndarray of shape (n, n)
     gains : ndarray of shape (n,)
     groups : ndarray of shape (n,)
-        Numbers from 0, without gaps.
+        Group of each cut: integers from 0 to ``n_groups - 1``, all of which occur.
     group_weight : ndarray of shape (n_groups,)
-        Positive.
+        Positive weights.
     C : float
     slack : {"linear", "squared", "kl"}
 
     Returns
     -------
     ndarray of shape (n,)
-        Exactly feasible (for the linear slack up to rounding of the sums).
+        A feasible alpha: exactly or, for the linear slack, up to rounding of the sums.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def solve_master(
     if slack == "linear":
         A, b, cones = sparse.vstack([A, share]), np.append(b, np.ones(n_groups)), [("NonnegativeConeT", n + n_groups)]
     if slack == "kl":
-        # a further variable t_g >= -log(1 - share_g) for every group: (-t_g, 1, 1 - share_g) is in the exponential cone
+        # each group has another variable t_g >= -log(1 - share_g), so (-t_g, 1, 1 - share_g) is in the exponential cone
         P, q = sparse.block_diag([P, sparse.csr_array((n_groups, n_groups))]), np.append(q, group_weight / scale)
         first, third = np.array([[1.0], [0.0], [0.0]]), np.array([[0.0], [0.0], [1.0]])
         A = sparse.block_array([[A, None], [sparse.kron(share, third), sparse.kron(sparse.eye_array(n_groups), first)]])
@@ -69,20 +69,23 @@ def solve_master(
 
 
 def _units(curvature: FloatArray, gains: FloatArray, limit: FloatArray | float) -> FloatArray:
-    """Return units in which each multiplier would be about 1 if it were alone: the accuracy of Clarabel is absolute."""
+    """Return units in which each multiplier would be about 1 if it were alone.
+
+    They are needed because the accuracy of Clarabel is absolute.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = np.minimum(np.maximum(gains, 1e-3 * np.abs(gains).max(initial=0.0)) / curvature, limit)
     return np.where(np.isfinite(unit) & (unit > 0), unit, np.where(np.isfinite(limit), limit, 1.0))
 
 
 def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[str, int]]) -> FloatArray:
-    """Minimise ``1/2 x'Px + q.x`` where ``b - Ax`` is in the cones; in a thread, so that Ctrl-C is handled."""
+    """Minimise ``1/2 x'Px + q.x`` subject to ``b - Ax`` in the cones, in a thread so that Ctrl-C is handled."""
     import clarabel  # imported here because it takes a tenth of a second
 
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
-    settings.static_regularization_constant = 1e-11  # the default 1e-8 shows where multipliers differ by 1e6
+    settings.static_regularization_constant = 1e-11  # the default 1e-8 causes errors if multipliers differ by 1e6
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
     solutions: list[Any] = []
     stop = threading.Event()
@@ -101,7 +104,7 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
 
     thread = threading.Thread(target=work, daemon=True)
     try:
-        thread.start()  # inside, because a signal can come before this call returns
+        thread.start()  # inside `try`, because a signal can arrive before this call returns
         while thread.is_alive():
             thread.join(0.1)
     except BaseException:

@@ -13,7 +13,7 @@ from maxendnet.problem import FloatArray
 
 @dataclass(eq=False, repr=False)
 class SmoothL1(Piece):
-    """``rho |w|`` rounded off at zero, in the role of a prior: the penalty of a Laplace prior, scaled.
+    """Penalty ``rho |w|`` rounded off at zero, used in place of a prior: a scaled penalty of a Laplace prior.
 
     In the dual it is a logarithmic barrier of the bounds, ``-width sum log(1 - eta_k^2 / rho^2)``.
 
@@ -35,7 +35,7 @@ class SmoothL1(Piece):
 
     @property
     def unit(self) -> Laplace:
-        """The Laplace prior that this scales."""
+        """The Laplace prior whose penalty is scaled."""
         return Laplace(self.rho**2)
 
     def cumulant(self, eta: FloatArray) -> float:

@@ -1,4 +1,4 @@
-"""Problem restricted to a part of its node weights, for fits in which most weights are zero."""
+"""Restriction of a problem to a subset of its node weights, for fits in which most weights are zero."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from maxendnet.structures.weights.layout import SeenPairs
 
 
 class WorkingSet(NamedTuple):
-    """Problem in which all weights outside the working set are zero."""
+    """Problem on a subset of the weights; all other weights are zero."""
 
     problem: Problem
     positions: NDArray[np.int64]
-    """Positions of its weights among all, shape (n_weights of the restricted problem,)."""
+    """Position of each weight of the restricted problem in the full weight vector."""
 
     def widened(self, w: FloatArray, n_weights: int) -> FloatArray:
-        """Return a weight vector of this problem as one of the full problem."""
+        """Return the full weight vector for weights of the restricted problem."""
         out = np.zeros(n_weights)
         out[self.positions] = w
         return out
 
 
 def working_set(problem: Problem, keep: NDArray[np.bool_]) -> WorkingSet:
-    """Restrict a problem to the node weights for which ``keep`` is true, and all other kinds of weights.
+    """Restrict a problem to the node weights for which ``keep`` is true.
 
-    Features without such weights are removed from the nodes, which makes passes faster. The structure needs a batch, as
-    forests have.
+    Weights other than node weights are always included. Features without any included weight are removed from the
+    nodes, which makes passes faster. The structure must have a batch, as forests do.
 
     Parameters
     ----------
     problem : Problem
     keep : bool ndarray of shape (n_weights,)
-        If it is true for no node weight, the first one is used.
+        If it is false for all node weights, the first one is included.
     """
     layout, batch, structure = problem.structure.layout, problem.batch, problem.structure
     if keep.all():  # no copy of the examples
