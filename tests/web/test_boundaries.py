@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from value_variants import Variant, variant_of
 
-from maxendnet.experiments.engine.web_variants import Variant, variant_of
 from maxendnet.web.fields.boundaries import MAX_LEAD, Boundaries, LabelledValue, best_interval
 from maxendnet.web.fields.labels import PageLabels
 from maxendnet.web.fields.spans import Span, find_value, span_text, tokens_around, tokens_of_span, whole

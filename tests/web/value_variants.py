@@ -2,7 +2,7 @@
 
 In SWDE a value is the whole text of a node, unlike on many other pages. A variant changes the texts around the values
 by a rule that depends on site, field and a fixed seed, as another template of the site would. The values themselves do
-not change.
+not change. Used by the tests of boundaries and by ``benchmarks/web_values.py``.
 """
 
 from __future__ import annotations
