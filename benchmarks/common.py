@@ -1,6 +1,6 @@
-"""What the benchmarks share: one thread, the letters, CRFsuite beside us, and tables.
+"""Shared code of the benchmarks: the OCR letters, CRFsuite for comparison, timing and tables.
 
-Import it before anything is timed: it holds the linear algebra of numpy and scipy to one thread.
+Import this module first, because it restricts the linear algebra of NumPy and SciPy to one thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ threadpoolctl.threadpool_limits(1)
 
 
 def parser(description: str | None, letters: bool = True) -> argparse.ArgumentParser:
-    """Options that every benchmark has; ``description`` is the docstring of the script."""
+    """Return a parser of the options that all benchmarks share; ``description`` is the docstring of the script."""
     found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     found.add_argument(
         "--quick", action="store_true", help="a small run that shows that all works; its numbers mean little"
@@ -56,25 +56,25 @@ def parser(description: str | None, letters: bool = True) -> argparse.ArgumentPa
 
 
 def say(text: str) -> None:
-    """Progress goes to stderr; what is printed to stdout is the result, in Markdown."""
+    """Print progress to stderr, because stdout is for the results in Markdown."""
     print(text, file=sys.stderr, flush=True)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A Markdown table; the first column to the left, the others to the right."""
+    """Return a Markdown table with the first column left-aligned and the others right-aligned."""
     cells = [[str(cell) for cell in row] for row in rows]
     lines = [list(head), ["---"] + ["---:"] * (len(head) - 1), *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def verdict(value: float, limit: float, least: bool = False) -> str:
-    """Whether a number keeps a limit (with ``least``: is at least that)."""
+    """Return the verdict on whether a number is at most the limit (with ``least``: at least the limit)."""
     kept = value >= limit if least else value <= limit
     return f"{'>=' if least else '<='} {limit:g}: {'yes' if kept else 'NO'}"
 
 
 def machine() -> str:
-    """Processor, its speed now, and versions."""
+    """Return a description of the processor, its current speed, and the versions of the software."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -94,7 +94,7 @@ def machine() -> str:
 
 
 def dependent_addition(n: int = 4_000_000) -> float:
-    """ns per addition in a chain where each waits for the last: the speed of the machine at this moment.
+    """Return the ns per addition in a chain of dependent additions, as a measure of the current clock speed.
 
     Such a chain cannot be made parallel or vector code, so that it measures the clock and little else.
     """
@@ -106,7 +106,7 @@ def dependent_addition(n: int = 4_000_000) -> float:
 
 
 def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
-    """CPU seconds of this process in a call, and what it returns. Other processes do not count, a busy host does."""
+    """Return the CPU seconds of this process during a call, and the result of the call."""
     gc.collect()
     began = time.process_time()
     result = function()
@@ -114,7 +114,7 @@ def cpu(function: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def wall(function: Callable[[], Any], repeat: int = 5) -> float:
-    """Least wall seconds of several calls, after one that does not count: what the code can do when left alone."""
+    """Return the shortest wall time of several calls in seconds, after one call that is not timed."""
     function()
     seconds = []
     for _ in range(repeat):
@@ -128,25 +128,25 @@ def wall(function: Callable[[], Any], repeat: int = 5) -> float:
 
 
 def letters(path: str | None) -> tuple[Any, Examples]:
-    """The OCR letters as they come, and through the door."""
+    """Return the OCR letters as loaded, and as `Examples`."""
     raw = fetch_ocr_letters(path)
     return raw, as_examples(raw.X, raw.y)
 
 
 def subset(examples: Examples, n: int | None, seed: int = 0) -> Examples:
-    """At most n examples, drawn without replacement, in their old order."""
+    """Return at most n examples, sampled without replacement, in their original order."""
     if n is None or n >= len(examples):
         return examples
     return examples[np.sort(np.random.default_rng(seed).permutation(len(examples))[:n])]
 
 
 def repeated(examples: Examples, times: int) -> Examples:
-    """The same examples several times."""
+    """Return the examples, repeated several times."""
     return examples[np.tile(np.arange(len(examples)), times)]
 
 
 def problem_of(examples: Examples, loss: Any, prior: Any, C: float = 1.0, n_jobs: int = 1) -> Problem:
-    """The problem that an estimator makes of a chain: what kernels are timed on."""
+    """Return the problem of an estimator on chains, for timing kernels."""
     bound = Chain().bind(examples, distinct_labels(examples.y))
     return Problem.pose(bound, loss, prior, C, Threads(n_jobs))
 
@@ -155,7 +155,7 @@ def problem_of(examples: Examples, loss: Any, prior: Any, C: float = 1.0, n_jobs
 
 
 class CRFsuite:
-    """python-crfsuite with a weight for every feature and label and every pair of labels, as our models have.
+    """python-crfsuite with weights for all pairs of a feature and a label and all label pairs, as in our models.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class CRFsuite:
         self.door_seconds = cpu(fill)[0]
 
     def train(self) -> float:
-        """CPU seconds of training; afterwards ``loss`` and ``n_passes`` are those CRFsuite reports last."""
+        """Train, and return the CPU seconds; sets ``loss`` and ``n_passes`` to the last values of CRFsuite."""
         import pycrfsuite
 
         with tempfile.TemporaryDirectory() as folder:
@@ -200,7 +200,7 @@ class CRFsuite:
         return seconds
 
     def weights(self, layout: Layout, classes: Any) -> np.ndarray:
-        """The weights it ended with, as a vector of ours. It writes six decimals."""
+        """Return the trained weights in our layout; CRFsuite writes them with six decimals."""
         place = {str(label): k for k, label in enumerate(classes)}
         w = np.zeros(layout.n_weights)
         segments = layout.segments(w)
@@ -215,7 +215,7 @@ class CRFsuite:
 
 
 class Cells:
-    """Finished cells of a long table, one JSON object a line; a run that was stopped goes on where it was.
+    """Store of finished cells of a long table, one JSON object per line, from which an interrupted run resumes.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ class Cells:
                 self.known[_key(cell["key"])] = cell["value"]
 
     def get(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The value under a key, computed if it is not there yet."""
+        """Return the value of a key, and compute it if it is missing."""
         if _key(key) not in self.known:
             value = self.known[_key(key)] = compute()
             if self.path:

@@ -1,10 +1,10 @@
-"""What a second thread brings to whole fits, beside what two processes reach at the same time.
+"""Speed-up of whole fits by a second thread, compared with two parallel processes.
 
-All six systems on folds 1-9 of the OCR letters, pixels and transitions, with their default solver; one of them also
-block by block, in one part and in two. For each, in turns: a fit with one
-thread, one with two, and two processes that make the fit with one thread at the same time, which is all that the
-machine offers. The share is the rate of the fit on two threads (fits a second) over that of the two processes. Wall
-seconds, median of ``--repeat`` turns; nothing else must run.
+All six systems are fitted to folds 1-9 of the OCR letters (pixels and transitions) with their default solvers, and one
+of them also by `BlockFrankWolfe` with one and two parts. For each, three measurements alternate: a fit on one thread, a
+fit on two threads, and two processes that make the one-thread fit at the same time, which is an upper limit of the
+machine. The share is the number of fits per second on two threads relative to that of the two processes. Times are wall
+seconds, the median of ``--repeat`` turns; the machine must be idle otherwise.
 
     python benchmarks/threads.py
 """
@@ -45,7 +45,7 @@ def seconds_of(model: Any, examples: Any, n_jobs: int) -> float:
 
 
 def serve(data: str | None, n_words: int | None, pipe: Any) -> None:
-    """A process that holds the examples and runs the requested fits."""
+    """Run the requested fits in a process that holds the examples."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     examples = letters(data, n_words)
     pipe.send("ready")

@@ -1,4 +1,4 @@
-"""The systems of the table, and data for tests that are about what surrounds the optimum."""
+"""Estimators that cover all systems, and data for tests that do not depend on the optimum itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def labelled_chains():
 
 
 def roughly(model, **more):
-    """A copy that is quick to fit: these tests are about what surrounds the optimum."""
+    """Return a copy that is quick to fit, for tests that do not depend on the optimum itself."""
     return clone(model).set_params(tol=0.2, random_state=0, **more)
 
 

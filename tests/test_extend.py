@@ -1,7 +1,7 @@
-"""The pages of docs/extend followed to the letter: a prior, a solver and a structure in a package of their own.
+"""The code on the pages of docs/extend: a prior, a solver and a structure in a separate package.
 
-The code of the pages is written to files of a new package, imported from there, and must obey the laws that the pieces
-of the library obey. Nothing of the library is changed for it.
+The code is written to files of a new package and imported from there. It must pass the same tests as the pieces of the
+library, without any change to the library.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fit in progress: callbacks that see every look and can end it, and backends that change nothing but the time."""
+"""Fits in progress: callbacks see every evaluation and can stop a fit; backends do not change results."""
 
 import pickle
 import warnings
@@ -31,7 +31,7 @@ def many():
 
 
 class Watch:
-    """Keeps what it sees, and ends the fit after a number of looks."""
+    """Callback that records its arguments, and stops the fit after a number of evaluations."""
 
     def __init__(self, end_after=np.inf):
         self.seen, self.end_after, self.closed = [], end_after, 0
@@ -105,7 +105,7 @@ def test_only_true_ends_a_fit(data):
 
 
 def test_a_callback_can_stop_early_by_its_own_measure(data):
-    """For instance when the gap is below something looser than tol."""
+    """For example when the gap is below a value larger than ``tol``."""
     model = M3N(tol=1e-6, random_state=0, callback=lambda progress: progress.row.gap < 0.1, solver=BlockFrankWolfe())
     model.fit(*data)
     assert 1e-6 < model.gap_ < 0.1
@@ -151,7 +151,7 @@ def test_without_a_callback_the_warning_is_as_ever(data):
 
 
 def test_a_callback_in_a_search(data):
-    """It is a setting like others: a function survives clone, and is called in every fit."""
+    """A callback is an ordinary parameter: it survives ``clone`` and is called in every fit."""
     seen = []
 
     def note(progress):

@@ -1,4 +1,4 @@
-"""Where block Frank-Wolfe begins."""
+"""Initial C of block-coordinate Frank-Wolfe."""
 
 from __future__ import annotations
 

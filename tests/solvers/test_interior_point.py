@@ -16,7 +16,7 @@ from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
 
 
 def words(n, seed=0, n_labels=3, noise=0.8, extra=0):
-    """Words of two to six letters; ``extra`` features say nothing."""
+    """Words of two to six letters; ``extra`` features are noise."""
     rng = np.random.default_rng(seed)
     y = [rng.integers(n_labels, size=rng.integers(2, 7)) for _ in range(n)]
     X = [np.eye(n_labels)[labels] + noise * rng.normal(size=(len(labels), n_labels)) for labels in y]
@@ -52,7 +52,7 @@ def test_weights_that_say_nothing_are_exactly_zero():
 
 
 def test_few_examples_with_many_features():
-    """Fewer nodes than weights: not what it is made for, and right all the same."""
+    """With fewer nodes than weights, which the solver is not designed for, the result is still correct."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(3, 20)) for _ in range(5)]
     y = [rng.integers(4, size=3) for _ in X]
@@ -84,7 +84,7 @@ def test_features_too_large_for_float32():
 
 
 def test_without_a_hessian(monkeypatch):
-    """Where labellings cannot be drawn: slower, and as sure."""
+    """If labellings cannot be sampled, the fit is slower, but its certificate is valid."""
     monkeypatch.setattr(sampled_hessian, "can_sample", lambda problem: False)
     X, y = words(40)
     low, high = optimum(0.5, X, y)

@@ -32,7 +32,7 @@ def chains(n_examples=40, n_features=8, n_labels=4, lam=0.3, seed=0, **options):
 
 
 def near(problem, least, part=5e-4):
-    """The first state of OWL-QN that is so near the minimum."""
+    """Return the first state of OWL-QN that is this close to the minimum."""
     solver = OWLQN(dual_search=False)
     state = solver.start(problem, tol=1e-3)
     while state.value > least * (1 + part):

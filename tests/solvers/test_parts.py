@@ -78,7 +78,7 @@ def test_bits_do_not_depend_on_threads(name):
 
 
 class Elsewhere(Threads):
-    """Threads that pass for workers, and forget what one part was after some sums."""
+    """Threads that imitate workers and lose the state of one part after some sums."""
 
     local = False
 
@@ -130,7 +130,7 @@ def test_parts_elsewhere_are_those_of_threads(name):
 @pytest.mark.parametrize("every", [0.0, 1e9], ids=["from a copy", "from the beginning"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_part_that_is_lost(name, every, monkeypatch):
-    """The fit goes back to where all is known, and ends with the same bits; callbacks see every look once."""
+    """The fit resumes from a snapshot with a bit-for-bit identical result, and callbacks see every evaluation once."""
     monkeypatch.setattr(Snapshots, "every", every)
     monkeypatch.setattr(Snapshots, "share", np.inf)
     model, solver = MODELS[name]
@@ -156,7 +156,7 @@ class WithCopies(Elsewhere):
 @pytest.mark.parametrize("workers", [Elsewhere, WithCopies])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_part_that_is_lost_at_any_moment(name, workers, monkeypatch):
-    """Also at a look, which changes what the part knows of its examples."""
+    """A part may also be lost in an evaluation, which changes its block gaps."""
     monkeypatch.setattr(Snapshots, "every", 0.0)
     monkeypatch.setattr(Snapshots, "share", np.inf)
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -183,7 +183,7 @@ def test_parts_that_are_lost_again_and_again():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_checkpoint_of_parts_elsewhere(name, tmp_path):
-    """It goes on in this process too."""
+    """A checkpoint of parts on workers can also be resumed in this process."""
     model, solver = MODELS[name]
     whole = model(solver=solver(parts=3), tol=0.05, random_state=0).fit(X, Y)
     path = tmp_path / "checkpoint"

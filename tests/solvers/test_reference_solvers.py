@@ -129,7 +129,7 @@ def test_inner_solver_of_the_variational_method(solver):
 
 @every_solver
 def test_stays_inside_the_domain_of_a_laplace_prior(solver):
-    """Where uniform alpha is far outside."""
+    """Also if the eta of a uniform alpha is far outside the domain."""
     problem = small_problem(Laplace(lam=0.5), C=1.0, n=30)
     _, eta, _ = problem.gibbs(0.0, np.zeros(problem.n_weights))
     assert np.abs(eta).max() > 3 * np.sqrt(0.5)
@@ -189,7 +189,7 @@ def test_separable_data(solver, C):
 @pytest.mark.parametrize("prior", [Gaussian(), Laplace()], ids=["gaussian", "laplace"])
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_huge_C(solver, prior, scale):
-    """Too hard for any of them; what is reported is still true."""
+    """No reference solver converges, but the reported bounds are valid."""
     X, y = words(scale=scale)
     model = MaxEnDNet(prior, C=1e6, solver=solver, tol=1e-2, max_passes=40, random_state=0)
     with warnings.catch_warnings():
@@ -222,7 +222,7 @@ def small_problem(prior=None, C=0.7, n_jobs=1, n=60):
 
 @every_solver
 def test_resume(solver):
-    """From its own state a solver goes on where it was: never below the dual value that it had."""
+    """A solver resumes from its own state, and its dual value never falls below the previous one."""
     problem = small_problem()
     first = run(solver, problem, tol=0.0, max_passes=20, seed=0, warn=False)
     more = run(solver, problem, tol=0.0, max_passes=10, seed=1, warm=first.state, warn=False)

@@ -1,4 +1,4 @@
-"""What solvers ask of a structure: those with kernels of their own refuse one without them, the others need none."""
+"""Requirements of solvers: those with special kernels reject structures without them; others need the protocol only."""
 
 from __future__ import annotations
 

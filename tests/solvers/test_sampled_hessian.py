@@ -1,4 +1,4 @@
-"""The Hessian from labellings that are drawn, against enumeration; and the system of equations it is made for."""
+"""The Hessian from sampled labellings, compared with enumeration, and its factorisation."""
 
 from __future__ import annotations
 

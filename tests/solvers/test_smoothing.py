@@ -1,4 +1,4 @@
-"""Smoothing: the bound at every look, few examples with a huge C, the choice of the default, warm starts."""
+"""Smoothing: bounds at every evaluation, few examples with a huge C, the choice of the default, warm starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def words(n, seed=0, n_labels=4, noise=1.0):
 
 @pytest.mark.parametrize("model", [M3N(C=3.0), LapMEDN(C=3.0, lam=2.0)], ids=["M3N", "LapMEDN"])
 def test_agrees_with_block_frank_wolfe_and_certifies_every_look(model):
-    X, y = words(40, noise=0.5)  # where prior and losses weigh alike: each would show a mistake
+    X, y = words(40, noise=0.5)  # prior and losses have similar weight, so that a mistake in either would show
     exact = model.set_params(solver=BlockFrankWolfe(), tol=1e-5, max_passes=20000).fit(X, y)
     low, high = exact.dual_, exact.objective_
     model = model.set_params(solver=Smoothing(), tol=1e-4).fit(X, y)

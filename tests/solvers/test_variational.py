@@ -1,4 +1,4 @@
-"""The loop of Gaussian problems under every prior that says its next variances."""
+"""`Variational` under every prior with ``next_variance``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solvers that carry bounds along: they go on where they stopped, and never trust a bound of other examples."""
+"""Warm starts of solvers that store bounds: they resume where they stopped, and ignore bounds of other examples."""
 
 import warnings
 from functools import cache
