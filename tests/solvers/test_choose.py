@@ -129,7 +129,7 @@ def test_facts_of_likelihood_models():
     labels = [["a", "b"] * 5] * 120
     assert facts_for(L2CRF(), words, labels).sparse
     few = [[{f"word {(37 * i + t) % 100}": 1.0} for t in range(10)] for i in range(120)]
-    assert not facts_for(L2CRF(), few, labels).sparse  # L-BFGS knows which features occur together
+    assert not facts_for(L2CRF(), few, labels).sparse  # the initial Hessian of L-BFGS contains products of features
     assert not facts_for(L2CRF(), words[:50], labels[:50]).sparse
 
 
@@ -140,7 +140,7 @@ def test_dependent_features_are_found():
     y = [["a", "b"] * 5] * 120
     assert facts_for(L1CRF(), one_hot, y).dependent
     assert not facts_for(L1CRF(), [x[:, :5] for x in one_hot], y).dependent
-    assert not facts_for(L1CRF(), one_hot[:50], y[:50]).dependent  # few nodes: not looked for
+    assert not facts_for(L1CRF(), one_hot[:50], y[:50]).dependent  # not checked with few nodes
 
 
 # ---- what a user sees ------------------------------------------------------------------------------------------------

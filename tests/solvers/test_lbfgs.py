@@ -1,4 +1,4 @@
-"""L-BFGS: the Hessian it begins with, and how it ends."""
+"""L-BFGS: its initial Hessian, and how it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a concave dual is largest on a segment."""
+"""Exact line search for the maximum of a concave dual on a segment."""
 
 import numpy as np
 import pytest

@@ -131,7 +131,7 @@ def test_float32_gives_way_where_it_does_not_serve():
     solver = PotentialAscent(check_every=1)
     state = solver.start(problem, seed=0, tol=1e-3)
     assert state.weights.dtype == np.float32
-    state.gap = 0.0  # as if nothing had been gained since
+    state.gap = 0.0  # pretend that the gap has not decreased since
     solver.evaluate(problem, state)
     assert state.weights.dtype == np.float64
     solver.step(problem, state)

@@ -114,9 +114,9 @@ def test_files_bounds_and_warm_starts(tmp_path):
     again = load(tmp_path / "seen.medn")
     assert again.predict(examples) == model.predict(examples)
     assert np.array_equal(again.coef_.toarray(), model.coef_.toarray()) and again.model_.layout == model.model_.layout
-    assert model.fit(examples).n_passes_ <= 10  # from the last state
+    assert model.fit(examples).n_passes_ <= 10  # warm start from the last state
     other = words(8)
-    assert model.fit(other).converged_  # other pairs: from the beginning
+    assert model.fit(other).converged_  # other pairs: cold start
     report = pac_bayes(model, other, random_state=0, n_draws=5)
     assert all(np.isfinite(row.bound) for row in report.rows)
 

@@ -1,4 +1,4 @@
-"""The Hessian with which Smoothing begins at a temperature, against differences of gradients."""
+"""Initial curvature of `Smoothing` at a temperature, compared with differences of gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The subgradient method: its step sizes, and the dual point that it carries along; on all examples and online."""
+"""The subgradient method with batch and online steps: step sizes and dual points."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def near(size):
 
 
 def state_gain(problem, mu, state, s, size):
-    """What the dual point at another step size would earn; gains are straight along a step."""
+    """Return the gain of the dual point at another step size; gains are linear along a step."""
     before = (state.at.gain - size * corner_gain(problem, mu)) / (1 - size) if size < 1 else 0.0
     return (1 - s) * before + s * corner_gain(problem, mu)
 
@@ -145,7 +145,7 @@ def test_three_digits_in_the_ball():
 
 
 def test_a_ball_that_holds_the_unconstrained_minimum():
-    """Separable data and a large ball: the loss vanishes, and the certificate says so."""
+    """With separable data and a large ball, the loss is 0, and the certificate proves it."""
     X, y = [[[1.0, 0.0]], [[0.0, 1.0]]], [["a"], ["b"]]
     model = L1M3N(C=1.0, radius=50.0, solver=Subgradient(), tol=1e-6).fit(X, y)
     assert model.objective_ == 0.0 and model.gap_ == 0.0

@@ -20,7 +20,7 @@ TINY = [[[0.0], [1.0]], [[1.0]]], [["a", "b"], ["b"]]
 
 
 def chains(n=12, seed=0):
-    """Two features that matter, six that do not."""
+    """Return chains with two relevant and six irrelevant features."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(rng.integers(1, 5), 8)) for _ in range(n)]
     true = np.zeros((8, 3))
@@ -41,7 +41,7 @@ def test_objective_never_increases(prior):
     for _ in range(8):
         state = solver.step(problem, state)
         values.append(state.objective)
-    assert np.diff(values).max() <= 2.5e-5 * abs(values[0])  # as good as the Gaussian problems are solved
+    assert np.diff(values).max() <= 2.5e-5 * abs(values[0])  # to the accuracy of the Gaussian problems
     assert values[-1] < values[0]
 
 
