@@ -456,4 +456,7 @@ def _check_values(X: sparse.csr_array, offsets: IntArray, names: tuple[str, ...]
         raise ValueError(f"Input X contains NaN: {where}; impute or remove missing values.")
     if np.isinf(value):
         raise ValueError(f"Input X contains infinity or a value too large for float64: {where}; scale the feature.")
-    raise ValueError(f"Input X contains {value:g}, above the limit of {LARGEST_VALUE:g}: {where}; scale the feature.")
+    raise ValueError(
+        f"Input X contains {value:g}, {'above' if value > 0 else 'below'} the limit of "
+        f"{np.copysign(LARGEST_VALUE, value):g}: {where}; scale the feature."
+    )

@@ -68,7 +68,8 @@ class Log(Piece):
     ) -> Partial:
         """Compute the sum of the log losses, and the gradient if requested."""
         excess = structure.excess("logsum", w, Table(cost, structure.row) if self.margin else None, options)
-        if not structure.label_sets.all_known:  # then the score of the target cancels
+        if not structure.label_sets.all_known:
+            # both excesses subtract the score of the target, so it cancels in their difference
             completion = structure.within_truth.excess("logsum", w, None, options)
             values = np.maximum(excess.values - completion.values, 0.0)
             excess = excess._replace(values=values, slope=excess.slope - completion.slope)

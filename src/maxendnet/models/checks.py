@@ -36,7 +36,7 @@ def entry(mapping: Any, key: str, owner: str) -> Any:
 def pair(value: Any, owner: str) -> tuple[str, dict[str, Any]]:
     """Check a pair (name, settings)."""
     if not (isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)):
-        raise ModelFileError(f"{owner} is {_shown(value)}, expected a name with its settings")
+        raise ModelFileError(f"{owner} is {_shown(value)}, expected a pair [name, settings]")
     return value[0], value[1]
 
 

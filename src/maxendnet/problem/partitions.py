@@ -183,7 +183,7 @@ class Partitions:
         )
 
     def _layout(self, structure: Any, layouts: Sequence[Any]) -> Any:
-        """Return the layout of the union of the weights of all partitions."""
+        """Return a layout with the weights that occur in any partition."""
         union = layouts[0]
         for k, layout in zip(self._non_empty[1:], layouts[1:]):
             try:

@@ -69,9 +69,9 @@ class Problem:
 
     @classmethod
     def pose(cls, structure: Any, loss: Loss, prior: Prior, C: float = 1.0, backend: Backend | None = None) -> Problem:
-        """Build a problem from a bound structure on a backend (None means one thread).
+        """Build a problem from a bound structure and a backend.
 
-        Unknown labels are completed with zero weights.
+        ``backend=None`` uses a single thread. Unknown labels are replaced by their best completion under zero weights.
         """
         backend = Threads() if backend is None else backend
         problem = cls(PlacedData(structure, backend), loss, prior, C)
@@ -131,7 +131,10 @@ class Problem:
 
     @cached_property
     def exact_prior(self) -> ExactPrior:
-        """The prior. Raises ``TypeError`` if it has no cumulant."""
+        """The prior, for solvers that need its cumulant.
+
+        Raises ``TypeError`` if the prior has no cumulant.
+        """
         return capable(self.prior, "exact")
 
     @cached_property
@@ -271,12 +274,12 @@ class Problem:
         return self.prior.penalty(w) + self.C * self.loss_and_gradient(w, gradient=False).loss
 
     def dual(self, eta: FloatArray, cost: float) -> tuple[float, float]:
-        """Return the best dual value on the ray from 0 to a dual point, and its factor.
+        """Scale a dual point to maximise its dual value; return value and factor.
 
-        ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df`` scale together. A dual point times any factor in
-        [0, 1] is a dual point too, because the remaining dual weight goes to the true labelling. Therefore even a point
-        outside the domain of the cumulant yields a bound. (Since the slack price is convex, its scaled value is an
-        upper bound.)
+        The factor is in [0, 1]. It multiplies both ``cost = sum alpha l - slack_price`` and ``eta = sum alpha df``. The
+        scaled point is feasible, because the remaining dual weight goes to the true labelling. Scaling yields a lower
+        bound on the objective even if the cumulant is infinite at ``eta``. The slack price is convex, so it is at most
+        its value times the factor, and the bound remains valid.
         """
         # for a convex penalty without a density, use its conjugate and subgradient instead of cumulant and mean
         phi, slope = self.dual_prior.cumulant, self.dual_prior.mean

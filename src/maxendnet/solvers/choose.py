@@ -284,7 +284,9 @@ def has_sparse_features(problem: Problem) -> bool:
 
 
 def has_dependent_features(problem: Problem) -> bool:
-    """Whether features are linearly dependent, as with several one-hot encoded attributes.
+    """Whether the features are linearly dependent.
+
+    This is the case if several attributes are one-hot encoded.
 
     Checked only for at most `MAX_DENSE_FEATURES` features with weights for every label.
     """

@@ -38,14 +38,15 @@ def check_memory(
     Parameters
     ----------
     n_bytes : int or float
-        Lower bound on the required memory.
+        Lower bound on the required memory in bytes.
     what : str
-        What needs the memory: the subject of the message.
+        Object that needs the memory; the message begins with it.
     advice : str
-        Alternative for the user: the end of the message.
+        How to need less memory; the message ends with it.
     most : float, optional
-        A fixed limit in addition to the available memory.
+        Fixed limit in bytes, applied in addition to the available memory.
     error : type, default=ValueError
+        Type of the error.
 
     Examples
     --------

@@ -113,7 +113,7 @@ struct Elimination {
     std::vector<Link> links;       // edges to nodes that are eliminated later
     std::vector<int> scope;        // nodes of its message, in the order of elimination
     std::vector<int> children;     // nodes that send it messages
-    std::vector<int64_t> strides;  // of its message, along the axes of the table of its parent
+    std::vector<int64_t> strides;  // strides of its message, for each axis of its parent's table
     std::vector<double> message, down;
     int64_t size = 1;  // entries of the message
   };
@@ -326,7 +326,8 @@ int place_of_best(const double* scores, int n) { return int(std::max_element(sco
 
 // ---- orders -------------------------------------------------------------------------------------------------------------
 
-// Returns the number of entries of the largest table.
+// Writes an elimination order by the min-fill heuristic. Returns the number of entries of its largest table, or
+// infinity if the heuristic finds no order whose tables have at most `max_table` entries.
 double least_fill(int n, std::vector<std::set<int>>& near, const int32_t* sizes, double max_table, int32_t* order) {
   std::vector<int64_t> fill(n, 0);
   std::vector<double> table(n, 0);

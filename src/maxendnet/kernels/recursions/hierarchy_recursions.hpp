@@ -1,6 +1,7 @@
-// Recursions on hierarchies. Children are processed before their parent; given the label of the parent they form a chain, with
-// one routine for the maximum and the sum. On the way down it is recomputed instead of stored: for most parents only a few
-// labels are relevant, and storage would be (nodes, labels, labels).
+// Recursions on hierarchies. The upward pass processes children before their parent. Given the label of their parent,
+// the children form a chain; `chain_of` computes its maximum or sum. The downward pass recomputes the chains instead
+// of storing them: it needs them only for the few likely labels of a parent, and storage would take (nodes, labels,
+// labels).
 #pragma once
 #include <algorithm>
 

@@ -154,7 +154,10 @@ def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, 
 
 
 def _cells(layout: Layout, batch: Batch, child, above, below) -> NDArray[np.int64]:
-    """Flat indices of label pairs in a matrix, whose rows are labels of the user's first node."""
+    """Return flat indices of (parent, child) label pairs in a transition matrix.
+
+    Rows of the matrix are labels of the first node of an edge as the user passed it, which may be the child.
+    """
     flipped = batch.flipped[child].astype(bool)
     first, second = np.where(flipped, below, above), np.where(flipped, above, below)
     return first.astype(np.int64) * layout.n_labels + second

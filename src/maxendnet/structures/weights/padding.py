@@ -68,7 +68,7 @@ def unpad(layout: Layout, padded: FloatArray, by_automaton: bool = False) -> Flo
 
 
 def _rows(layout: Layout, padded: FloatArray, w: FloatArray, by_automaton: bool) -> list[tuple[FloatArray, FloatArray]]:
-    """Return pairs of views of the same weights in a padded and in a plain vector."""
+    """Return pairs (padded view, plain view), one for each group of weights."""
     L, width, size = layout.n_labels, lanes(layout), node_size(layout)
     n, n_last = layout.n_node_weights, layout.n_label_features
     nodes, joint, last = w[:n], w[n : layout.n_weights - n_last], w[layout.n_weights - n_last :]

@@ -160,7 +160,9 @@ class Gazetteer:
 
 
 def read_gazetteer(source: Any, name: str) -> Gazetteer:
-    """Read phrases from a file with one phrase per line, or from a collection.
+    """Build a gazetteer from a file with one phrase per line, or from strings.
+
+    Phrases are converted to lower case. ``name`` is used in error messages.
 
     Examples
     --------

@@ -323,7 +323,10 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
 def _clamped(
     model: Any, examples: Examples, w: FloatArray, rules: SpanRules, labels: NDArray, spans: Sequence[Sequence[Span]]
 ) -> list[list[float]]:
-    """Return span probabilities for any structure, as ratios of partition functions."""
+    """Return the probability of each span, for any structure.
+
+    It is the partition function with the labels of the span fixed, divided by the unrestricted partition function.
+    """
     classes = tuple(model.classes_.tolist())
     probabilities = []
     for i, (sentence_spans, codes) in enumerate(zip(spans, _by_example(examples, labels))):

@@ -8,8 +8,8 @@ from math import log2
 
 from maxendnet.web.views.view import CACHE_SIZE, Names, View, log2_bin
 
-MAX_CLASS_CHARS = 800  # maximum length of a class attribute
-MAX_LEVELS = 3  # number of ancestors with class features that include the level
+MAX_CLASS_CHARS = 800  # longer class, id and itemprop attributes are truncated
+MAX_LEVELS = 3  # elements, from that of the leaf upwards, with class features for each level
 CONTAINERS = (
     "h1", "h2", "h3", "h4", "h5", "a", "table", "th", "td", "ul", "dl", "dt", "dd", "form", "b", "strong", "select",
 )  # fmt: skip

@@ -56,7 +56,7 @@ def fit_model(
     extractor: Extractor, labelled: Sequence[LabelledPage], similar: Sequence[tuple[LabelledPage, LabelledPage]],
     tol: float | None = None,
 ) -> FittedModel:  # fmt: skip
-    """Fit a model to labelled pages, and to unlabelled records that are aligned with labelled ones.
+    """Fit a model to labelled pages and to similar unlabelled records.
 
     Parameters
     ----------
@@ -64,9 +64,10 @@ def fit_model(
         Provides the settings and fields.
     labelled : sequence of LabelledPage
     similar : sequence of (LabelledPage, LabelledPage)
-        Records and the labelled records they are aligned with, see `similar_records`.
+        Pairs of an unlabelled record and the labelled record it is aligned with, see `similar_records`. Pairs whose
+        labelled record is not in ``labelled`` are ignored.
     tol : float, optional
-        Lower bound on the tolerance of the estimator.
+        Lower bound on the tolerance of the estimator: a smaller ``estimator.tol`` is raised to it.
     """
     samples = {id(page) for page in labelled}
     labelled = [*labelled, *(page for page, sample in similar if id(sample) in samples)]
