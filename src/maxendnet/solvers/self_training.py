@@ -41,7 +41,7 @@ class SelfTrainingState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SelfTraining(Solver):
-    """Self-training, a heuristic that uses predictions as labels of unlabelled examples.
+    """Self-training, a heuristic: use predictions as labels of unlabelled examples.
 
     The first round ignores unlabelled examples. Every further round labels them with the previous model and learns from
     all examples. The weight of unlabelled examples increases to ``weight`` over ``rounds`` rounds. A term is added to

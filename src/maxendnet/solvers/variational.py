@@ -35,7 +35,7 @@ class VariationalState(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Variational(Solver):
-    """Algorithm 1 of the paper: alternate between Gaussian problems and updates of the variances.
+    """Algorithm 1 of the paper: alternate Gaussian problems and variance updates.
 
     The prior is a scale mixture of Gaussians. After each Gaussian problem, the variance v_k of weight k is updated from
     its mean mu_k and its previous variance:
