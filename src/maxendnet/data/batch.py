@@ -230,7 +230,10 @@ def labels_by_node_type(examples: Examples, classes: Array) -> BoolArray:
 
 
 def _ignores_edges(examples: Examples, joined: str) -> bool:
-    """Whether the structure ignores the types and features of edges."""
+    """Whether the types and features of edges are ignored.
+
+    Chains ignore them only if the examples list edges. Otherwise they describe the edges of the chain.
+    """
     return joined == "independent" or (joined == "chain" and examples.edges is not None)
 
 

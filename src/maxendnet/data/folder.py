@@ -301,7 +301,7 @@ def hashed(name: str, n_columns: int) -> int:
     return crc32(name.encode("utf-8", "surrogatepass")) % n_columns
 
 
-# ---- labels in the header -------------------------------------------------------------------------------------------
+# ---- JSON encoding of labels ----------------------------------------------------------------------------------------
 
 
 def _key(label: Any) -> Any:

@@ -37,7 +37,7 @@ class Predictor(BaseEstimator):
     backend: Any
 
     def set_model(self, model: FittedModel) -> None:
-        """Set the attributes of `fit` from a fitted model."""
+        """Set the fitted attributes, such as ``classes_``, from a fitted model."""
         self.model_ = model
         self.classes_, self.posterior_ = model.classes, model.posterior
         self.n_features_in_, self.feature_names_ = model.n_features_in, model.feature_names

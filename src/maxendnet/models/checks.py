@@ -122,7 +122,7 @@ def seen_ngrams(ngrams: Any, n_labels: int) -> None:
     start, end = symbols == n_labels, symbols == n_labels + 1
     if np.any((symbols < 0) | (symbols > n_labels + 1) | (start & ~first) | (end & ~last)):
         raise ModelFileError(
-            f"an n-gram contains a symbol that is not a label below {n_labels}, or a misplaced start or end"
+            f"an n-gram contains a number that is not a label (below {n_labels}), or a start or end in the wrong place"
         )
     if len(set(ngrams.tuples())) != len(offsets) - 1:
         raise ModelFileError("an n-gram occurs twice")

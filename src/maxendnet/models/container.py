@@ -169,7 +169,7 @@ def _header_and_size(first: Callable[[int], bytes], kind: Kind) -> tuple[dict[st
 
 
 def _arrays_named(plain: Any) -> Iterator[str]:
-    """Yield the names in all ``{"array": name}`` of a header."""
+    """Yield the names of the arrays that a header refers to by ``{"array": name}``."""
     if isinstance(plain, dict):
         if isinstance(plain.get("array"), str):
             yield plain["array"]

@@ -234,7 +234,7 @@ class BlockFrankWolfe(Solver):
         """Return the labellings with positive dual weight in the last iterate (not the average)."""
         return partial(support_of, state) if state.may_be_lost else support_of(state)
 
-    # ---- passes and certificates --------------------------------------------------------------------------------
+    # ---- block updates and duality gaps -------------------------------------------------------------------------
 
     def step(self, problem: Problem, state: DualState) -> DualState:
         blocks, C = problem.structure.blocks, problem.C

@@ -120,7 +120,7 @@ class CuttingPlane(Solver):
 
     def step(self, problem: Problem, state: CuttingPlaneState) -> CuttingPlaneState:
         cuts = state.cuts
-        if len(cuts.gains) == 0:  # no labelling is violated at the prior's mean
+        if len(cuts.gains) == 0:  # no labelling violates its margin at the prior's mean
             return state._replace(finished=True)
         alpha, price, size = self._solve(problem, state)
         eta, gain = cuts.rows.T @ alpha, float(cuts.gains @ alpha) - price

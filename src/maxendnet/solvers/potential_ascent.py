@@ -209,5 +209,8 @@ class PotentialAscent(Solver):
 
 
 def most_spread(problem: Problem, dtype: type) -> float:
-    """Return the largest range of edge scores for which sum-product can use scaled probabilities, as in `sum_mode`."""
+    """Return the largest range of edge scores for sum-product without logarithms.
+
+    With a wider range, scaled probabilities could underflow; see `sum_mode`.
+    """
     return (60 if dtype is np.float32 else 640) / (problem.batch.max_children + 1)

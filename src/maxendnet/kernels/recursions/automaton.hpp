@@ -108,7 +108,7 @@ INLINE void gram_differences(const AutomatonView& m, const Label* from, const Ot
   }
 }
 
-// Adds f(x, from) - f(x, to) of an example, including n-grams.
+// Calls add(index of a weight, value) for the terms of f(x, from) - f(x, to) of example i, including n-grams.
 template <class Label, class Other, class Add>
 INLINE void path_differences(const BatchView& b, const AutomatonView& m, int64_t i, const Label* from, const Other* to,
                              Add add) {

@@ -27,7 +27,8 @@ void sample(const BatchView& b, const HierarchyView& m, const double* cost, cons
 // the gradient has the layout of the weights
 void log_oracle(const BatchView& b, const HierarchyView& m, const double* cost, const double* counted, int64_t first,
                 int64_t last, double* values, double* costs, double* gradient);
-// Finds a node of every example without a possible label given its subtree, or -1. Weights are not read.
+// Finds, for each example, a node for which the allowed labels of its subtree leave no possible label; -1 if there is
+// none. Weights are not read.
 void find_impossible(const BatchView& b, const HierarchyView& m, int64_t first, int64_t last, int64_t* nodes);
 
 }  // namespace maxendnet

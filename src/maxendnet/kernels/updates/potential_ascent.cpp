@@ -1,6 +1,7 @@
-// Block coordinate ascent for the log loss on potentials (online exponentiated gradient, Collins et al. 2008): max over
-// distributions q_i of sum_i C u_i (entropy(q_i) + E_q cost_i) - phi(eta), eta = sum_i C u_i (f(x_i, y_i) - E_q f). Costs
-// are zero unless the loss has a margin.
+// Block coordinate ascent on the dual of the log loss (online exponentiated gradient, Collins et al. 2008). Block i is
+// a distribution q_i over the labellings of example i. The dual objective is
+//   sum_i C u_i (entropy(q_i) + E_q cost_i) - phi(eta), with eta = sum_i C u_i (f(x_i, y_i) - E_q f),
+// sample weights u_i and the cumulant phi of the prior. Costs are zero unless the loss has a margin.
 //
 // The logarithm of q_i is stored, up to a constant, as potentials: a row for every node and a matrix for every edge type (all
 // edges of a type have the same potentials). A step moves the potentials towards the scores under the current weights,

@@ -157,7 +157,7 @@ class TokenFeatures(BaseEstimator):
     def _set_up(
         self, template: str, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int
     ) -> None:
-        """Set the template and the functions of its columns."""
+        """Parse the template, and set the functions that compute its columns."""
         for name in (*gazetteers, *clusters):
             if not re.fullmatch(r"[A-Za-z_]\w*", name) or form_of(name) is not None:
                 raise TextError(

@@ -24,7 +24,7 @@ MAX_STEP = 12  # maximum number of siblings that form an item of fixed length
 MAX_PAGES = 8  # pages of a site on which patterns are scored
 MAX_ITEMS = 400  # items of a labelled page on which patterns are scored
 MAX_LEVELS = 30  # levels searched above the labelled leaves
-MAX_FINALISTS = 48  # patterns that are scored on all pages
+MAX_FINALISTS = 48  # best patterns on one labelled page, which are then scored on up to MAX_PAGES pages
 MIN_GOOD = 0.45  # minimum similarity of a good item to a labelled item
 MIN_ITEM = 0.2  # minimum similarity of any item in a region with good items
 MIN_REGION = 0.5  # minimum mean similarity of the good items of a region
@@ -32,12 +32,13 @@ MIN_REGION_ITEMS = 3  # smaller regions are judged together
 NEUTRAL = 0.55  # similarity of an item that does not change the score of a pattern
 SPECIFIC = 0.75  # prefer a pattern with a class if its score is at least this times the best score
 MAX_PENALTY = 0.1  # maximum penalty of an item in the score of a pattern
+# UNITS, MARKS and COLUMNS: factors of the score that favour simple patterns, see Pattern.factor
 UNITS = {
     "element": 1.0,
     "from": 0.985,
     "between": 0.975,
     "every": 0.95,
-}  # factors of the score that favour simple patterns
+}
 MARKS = {"tag": 1.0, "class": 1.0, "void": 1.0, "text": 0.99, "shape": 0.97}
 COLUMNS = 0.97
 MIN_SHARED = 0.6  # minimum fraction of leaves that similar items have in common

@@ -26,13 +26,13 @@ class LabelledPage(NamedTuple):
     view : View
     features : Featurised
     labels : list of str
-        Labels of the leaves.
+        Label of each leaf.
     values : list of (Span, str)
-        Labelled places and their fields.
+        Labelled spans and their fields.
     given : PageLabels or None
         Labels as written in the label file; None for a record labelled by alignment.
     unknown : frozenset of str
-        Fields with unknown labels.
+        Fields whose leaves are unknown, for example because the given value does not occur on the page.
     """
 
     view: View

@@ -317,9 +317,10 @@ def _from_text(text: str, name: str, site: str) -> Page:
 
 
 def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
-    """Return the tree node of every page node, and the page.
+    """Convert a parse tree to a page.
 
-    Nodes for structured data outside the body come last; their tree node is -1.
+    Returns the index of the tree node of each page node, and the page. Nodes for structured data outside the body come
+    last; their index is -1.
 
     Examples
     --------

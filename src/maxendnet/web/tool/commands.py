@@ -499,7 +499,10 @@ def _files(pages: Sequence[Path]) -> list[Path]:
 
 
 def _load(model: Path, pages: Sequence[Path], site: str) -> tuple[Any, list[Any], list[str]]:
-    """Return a model, the readable pages, and the problems of pages."""
+    """Load a model and read pages.
+
+    Returns the model, the readable pages, and the error messages and warnings about pages.
+    """
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.tool.stream import read_files
 
