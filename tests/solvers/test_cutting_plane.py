@@ -88,6 +88,17 @@ def test_idle_cuts_are_dropped():
     assert len(cuts.gains) < 40
 
 
+@pytest.mark.parametrize("slacks", ["one", "n"])
+def test_a_warm_start_from_weights_without_violations_reaches_the_optimum(slacks):
+    """With KL slack, small violations cost nothing: after C is lowered, the previous weights have no cut."""
+    X, y = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0]]], [["a", "b"], ["b"]]
+    settings = {"prior": Gaussian(), "loss": Hinge(slack="kl"), "solver": CuttingPlane(slacks=slacks), "tol": 1e-4}
+    warm = MaxEnDNet(C=100.0, warm_start=True, **settings).fit(X, y).set_params(C=2.0).fit(X, y)
+    cold = MaxEnDNet(C=2.0, **settings).fit(X, y)
+    assert warm.gap_ <= 1e-4
+    np.testing.assert_allclose(warm.objective_, cold.objective_, rtol=2e-4)
+
+
 def test_slacks_must_be_known():
     with pytest.raises(ValueError, match="slacks must be 'one' or 'n', got 'two'"):
         M3N(solver=CuttingPlane(slacks="two")).fit(CHAINS)

@@ -84,17 +84,18 @@ class CuttingPlane(Solver):
     ) -> CuttingPlaneState:
         self.check()
         zero = np.zeros(problem.n_weights)
-        w = problem.exact_prior.mean(zero)
+        mean = problem.exact_prior.mean(zero)
         state = CuttingPlaneState(
-            Cuts.none(problem.n_weights), np.zeros((0, 0)), w, np.inf, zero, 0.0, -problem.exact_prior.cumulant(zero),
-            problem.C, problem.fingerprint, self.slacks,
+            Cuts.none(problem.n_weights), np.zeros((0, 0)), mean, np.inf, zero, 0.0,
+            -problem.exact_prior.cumulant(zero), problem.C, problem.fingerprint, self.slacks,
         )  # fmt: skip
         if warm is not None and warm.fingerprint == problem.fingerprint and warm.slacks == self.slacks:
-            w = warm.w
             if self.slacks == "n" or problem.loss_scales(warm.C):  # cuts do not depend on the prior or on C
                 cuts = warm.cuts._replace(idle=np.zeros_like(warm.cuts.idle))
                 state = state._replace(cuts=cuts, gram=capable(problem.prior, "gram").gram(cuts.rows, cuts.rows))
-        return self._cut(problem, state, w)
+            state = self._cut(problem, state, warm.w)
+        # without any cut, the optimum is the prior's mean only if no labelling is violated there
+        return state if len(state.cuts.gains) else self._cut(problem, state, mean)
 
     def _cut(self, problem: Problem, state: CuttingPlaneState, w: FloatArray) -> CuttingPlaneState:
         """Add the cuts at w, which takes one pass over the data."""
