@@ -89,7 +89,6 @@ def potential_ascent(
     most_spread: float,
     least_change: float,
     bonus: float,
-    scratch: _Real,
     steps: _F64,
     node_potentials: _Real,
     matrix_potentials: _Real,

@@ -15,6 +15,7 @@ from scipy.special import logsumexp, softmax
 from maxendnet import L1CRF, L2CRF, M3N, Chain, ElasticNet, Gaussian, Laplace, Log, MaxEnDNet
 from maxendnet.problem import Problem
 from maxendnet.solvers import LBFGS, OWLQN, PotentialAscent, run
+from maxendnet.structures.weights.padding import padded_from_search, search_from_padded
 
 CASES = strategies.any_case(max_nodes=4, max_labels=3, scales=(1.0,))
 
@@ -69,6 +70,29 @@ def test_certificate_is_that_of_the_distributions_written_out(case, n_passes, ki
     assert_allclose(found.w, problem.dual_prior.mean(eta), atol=1e-9)
     assert found.primal == pytest.approx(loss + problem.prior.penalty(found.w), abs=1e-8)
     assert found.dual == pytest.approx(entropy - problem.dual_prior.cumulant(eta), abs=1e-8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(CASES, st.integers(1, 4), st.floats(0.1, 10.0))
+def test_passes_update_the_weights_of_a_prior_with_one_variance(case, n_passes, variance):
+    """With one variance the kernel updates the weights only; they must stay the mean of the potentials' eta."""
+    problem, solver = problem_of(case, Gaussian(variance)), PotentialAscent()
+    state = solver.start(problem, seed=0, tol=1e-9)
+    for _ in range(n_passes):
+        solver.step(problem, state)
+    weights = padded_from_search(problem.structure.layout, state.weights)
+    evaluation = solver.evaluate(problem, state)
+    assert_allclose(problem.structure.blocks.unpad(weights), evaluation.w, atol=1e-8)
+
+
+@settings(deadline=None, max_examples=40)
+@given(CASES)
+def test_layouts_of_padded_weights_are_converted_into_each_other(case):
+    problem = problem_of(case)
+    w = np.random.default_rng(case.seed).normal(size=problem.n_weights)
+    blocks, layout = problem.structure.blocks, problem.structure.layout
+    assert np.array_equal(search_from_padded(layout, blocks.pad(w)), blocks.for_search(w))
+    assert np.array_equal(padded_from_search(layout, blocks.for_search(w)), blocks.pad(w))
 
 
 @settings(deadline=None, max_examples=40)

@@ -149,3 +149,17 @@ def test_same_bits_on_two_threads_and_after_a_warm_start(text):
 def test_options_out_of_range(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         L1CRF(solver=ProximalAscent(**options)).fit([[[0.0], [1.0]]], [["a", "b"]])
+
+
+@pytest.mark.parametrize("tau", [1.5, 20.0])
+def test_a_few_long_examples_converge_from_any_tau(tau):
+    """The first step of a long example must not round its marginals to 0 and 1, where later steps would stop."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(2):
+        words = (rng.zipf(1.3, size=4000) % 5000).tolist()
+        X.append([[f"{d}{words[t + d - 4000]}" for d in range(3)] + ["bias"] for t in range(4000)])
+        y.append([str(word % 7) if word > 50 else "0" for word in words])
+    model = L2CRF(lam=0.1, margin=3.0, solver=ProximalAscent(tau=tau), max_passes=200, random_state=0).fit(X, y)
+    assert model.converged_
+    assert model.objective_ - model.dual_ <= model.tol * model.objective_

@@ -150,7 +150,8 @@ class Problem:
         if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
             return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
         if kind == "proximal_l1":
-            return kind, float(params[0]), float(params[1]), None, wide(params[2])
+            centre = None if np.ndim(params[2]) == 0 and params[2] == 0 else wide(params[2])
+            return kind, float(params[0]), float(params[1]), None, centre
         a, b = (*map(float, params), 0.0)[:2]
         return kind, a, b, None, None
 

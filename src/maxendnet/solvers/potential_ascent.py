@@ -13,9 +13,9 @@ from maxendnet.backends.threads import n_shards
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE, edge_range
+from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE
 from maxendnet.structures.bound.kernel_structure import single_is_enough
-from maxendnet.structures.weights.padding import lanes, node_size, pad_rows
+from maxendnet.structures.weights.padding import lanes, pad_rows, transition_range
 from maxendnet.utils.checks import require_count
 
 FIRST_POTENTIAL = 25.0
@@ -44,10 +44,9 @@ class PotentialState:
     matrix_marginals: NDArray
     """Edge marginals, summed over the edges of each example."""
     eta: NDArray
-    """In the padded layout of the kernels."""
+    """In the padded layout of the kernels. Not updated by passes if all weights have the same prior variance."""
     weights: NDArray
     """Prior mean given ``eta``, in the layout and precision of the recursions."""
-    scratch: NDArray
     steps: FloatArray
     """(n_examples,): the best step size at the last visit of each example."""
     gaps: FloatArray
@@ -66,8 +65,7 @@ class PotentialState:
 
     def in_double(self) -> None:
         """Continue in float64."""
-        for name in ("node_potentials", "matrix_potentials", "node_marginals", "matrix_marginals", "eta", "weights",
-                     "scratch"):  # fmt: skip
+        for name in ("node_potentials", "matrix_potentials", "node_marginals", "matrix_marginals", "eta", "weights"):
             setattr(self, name, getattr(self, name).astype(np.float64))
 
 
@@ -119,6 +117,12 @@ class PotentialAscent(Solver):
         self, problem: Problem, warm: PotentialState | None = None, seed: Any = None, tol: float = 1e-3
     ) -> PotentialState:
         self.check()
+        state = self.first_state(problem, warm, seed, tol)
+        self.set_eta(problem, state, self.refresh(problem, state))
+        return state
+
+    def first_state(self, problem: Problem, warm: PotentialState | None, seed: Any, tol: float) -> PotentialState:
+        """Return the initial potentials; eta and the weights are not set."""
         s, batch = problem.structure.layout, problem.batch
         node, matrix = (len(batch.parent), lanes(s)), (problem.n_examples, s.n_edge_types, s.n_labels, lanes(s))
         small = single_is_enough(problem.dual_prior.mean(np.zeros(problem.n_weights)), batch)
@@ -131,7 +135,6 @@ class PotentialAscent(Solver):
             matrix_marginals=np.zeros(matrix, dtype),
             eta=np.zeros(0, dtype),
             weights=np.zeros(0, dtype),
-            scratch=np.zeros(0, dtype),
             steps=np.full(problem.n_examples, FIRST_STEP),
             gaps=np.full(problem.n_examples, np.inf),
             entropies=np.zeros(problem.n_examples),
@@ -144,7 +147,6 @@ class PotentialAscent(Solver):
             state.steps[:], state.gaps[:] = warm.steps, 0.0  # no first visits
         else:
             state.node_potentials[np.arange(node[0]), batch.y] = FIRST_POTENTIAL
-        self.set_eta(problem, state, self.refresh(problem, state))
         return state
 
     def refresh(self, problem: Problem, state: PotentialState) -> FloatArray:
@@ -162,20 +164,18 @@ class PotentialAscent(Solver):
 
     def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
         """Set eta, which must be that of the current potentials, and the weights derived from it."""
-        blocks, dtype = problem.structure.blocks, state.node_potentials.dtype.type
-        state.eta = blocks.pad(eta).astype(dtype)
-        state.weights = blocks.for_search(problem.dual_prior.mean(eta), dtype)
-        if len(state.scratch) != node_size(problem.structure.layout):
-            state.scratch = np.zeros(node_size(problem.structure.layout), dtype)
+        dtype = state.node_potentials.dtype.type
+        state.eta = problem.structure.blocks.pad(eta, dtype)
+        state.weights = problem.structure.blocks.for_search(problem.dual_prior.mean(eta), dtype)
 
     def step(self, problem: Problem, state: PotentialState) -> PotentialState:
         structure, batch = problem.structure, problem.batch
         dtype = state.weights.dtype.type
-        if dtype is np.float32:
-            w = problem.dual_prior.mean(structure.blocks.unpad(state.eta.astype(np.float64)))
-            if edge_range(structure.layout, batch, w) > 0.7 * most_spread(problem, dtype):
-                state.in_double()
-                dtype = np.float64
+        if dtype is np.float32 and transition_range(structure.layout, state.weights) > 0.7 * most_spread(
+            problem, dtype
+        ):
+            state.in_double()
+            dtype = np.float64
         picks = state.rng.permutation(problem.n_examples).astype(np.int64)
         # each kernel call takes at most about 50 ms, because Ctrl-C is handled between calls
         n_calls = int(max(1, len(batch.parent) * structure.work_per_node / 1e7))
@@ -184,7 +184,7 @@ class PotentialAscent(Solver):
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.potential_ascent(
                 batch, structure.shape, *prior, problem.C, state.weights, state.eta, cost, part,
-                most_spread(problem, dtype), least, FIRST_BONUS, state.scratch, state.steps, state.node_potentials,
+                most_spread(problem, dtype), least, FIRST_BONUS, state.steps, state.node_potentials,
                 state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.gaps,
             )  # fmt: skip
         problem.n_oracle += problem.n_examples

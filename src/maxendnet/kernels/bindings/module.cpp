@@ -74,21 +74,21 @@ void bind_precision(nb::module_& m) {
       "potential_ascent",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
          nb::handle mean, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks, double most_spread,
-         double least_change, double bonus, Out<R> scratch, Out<double> steps, Out<R> node_potentials,
-         Out<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps) {
+         double least_change, double bonus, Out<double> steps, Out<R> node_potentials, Out<R> matrix_potentials,
+         Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
         potential_ascent<R>(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(), int64_t(picks.size()),
-                            most_spread, least_change, bonus, scratch.data(), steps.data(), node_potentials.data(),
+                            most_spread, least_change, bonus, steps.data(), node_potentials.data(),
                             matrix_potentials.data(), node_marginals.data(), matrix_marginals.data(), gaps.data());
       },
       "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
       "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a, "least_change"_a,
-      "bonus"_a, "scratch"_a.noconvert(), "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
-      "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
-      "gaps"_a.noconvert(),
-      "Block ascent on potentials for the log loss: one step per pick; updates all arrays except `picks` and `cost`.");
+      "bonus"_a, "steps"_a.noconvert(), "node_potentials"_a.noconvert(), "matrix_potentials"_a.noconvert(),
+      "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(), "gaps"_a.noconvert(),
+      "Block ascent on potentials for the log loss: one step per pick; updates all arrays except `picks` and `cost`, "
+      "and `eta` only if prior variances differ.");
   m.def(
       "potential_look",
       [](nb::handle batch, const Shape& shape, In<double> cost, int64_t first, int64_t last, double most_spread,

@@ -102,13 +102,13 @@ void active_features(const BatchView& b, const View& recursion, const ActiveSets
 void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* mean);
 
 // potential_ascent.cpp -- potentials and marginals of nodes have shape (n_nodes, lanes), those of the matrices of examples
-// (n_examples, n_edge_types, n_labels, lanes). `scratch` has the size of the node weights and is 0. Costs are in rows of
-// `lanes`.
+// (n_examples, n_edge_types, n_labels, lanes). Costs are in rows of `lanes`. If all weights have the same prior variance,
+// `eta` is not updated, because the weights determine it.
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const R* cost,
                       const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
-                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
-                      R* matrix_marginals, double* gaps);
+                      double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals, R* matrix_marginals,
+                      double* gaps);
 template <class R>
 void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
                     const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,

@@ -17,36 +17,79 @@ namespace {
 constexpr int most_trials = 6, most_first_trials = 20;
 constexpr double least_step = 1e-3;
 
-// Calls f(first coordinate, labels, number of labels, value) for every feature of node t. If labels is null, they are
-// 0, 1, ...
-template <class F>
-INLINE void each_feature(const BatchView& b, int64_t t, F f) {
-  for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
-    const int64_t j = b.indices[k];
-    if (b.row_offsets) {
-      const int64_t first = b.row_offsets[j];
-      f(first, b.row_labels + first, b.row_offsets[j + 1] - first, b.data[k]);
-    } else {
-      f(j * b.lanes, static_cast<const int32_t*>(nullptr), int64_t(b.n_labels), b.data[k]);
-    }
-  }
-}
-
-// Rare features are far apart in memory: the data of the next examples are prefetched. First the offsets of the rows, then
-// the rows.
+// Rare features are far apart in memory: the data of the next examples are prefetched. With seen pairs, first the offsets of
+// the rows, then the rows.
 INLINE void prefetch_offsets(const BatchView& b, int64_t i) {
   for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) prefetch(b.row_offsets + b.indices[k]);
 }
 template <class R>
-INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const R* eta, const R* scratch) {
+INLINE void prefetch_rows(const BatchView& b, int64_t i, const R* weights, const R* eta) {
+  constexpr int64_t line = 64 / sizeof(R);
   for (int64_t k = b.indptr[b.offsets[i]]; k < b.indptr[b.offsets[i + 1]]; k++) {
-    const int64_t first = b.row_offsets[b.indices[k]];
-    prefetch(b.row_labels + first);
-    prefetch(weights + first);
-    prefetch(scratch + first);
-    prefetch(eta + first);
+    const int64_t j = b.indices[k], first = b.row_offsets ? b.row_offsets[j] : j * b.lanes;
+    if (b.row_offsets) prefetch(b.row_labels + first);
+    for (int64_t a = 0; a < (b.row_offsets ? 1 : b.lanes); a += line) {
+      prefetch(weights + first + a);
+      if (eta) prefetch(eta + first + a);
+    }
   }
 }
+
+// A sum over the nodes of an example of values of features times rows of labels, for the features that occur.
+template <class R>
+class FeatureSum {
+  struct Slot {
+    int32_t sum = 0, row = 0;  // the row belongs to this sum if `sum` is the current number
+  };
+  std::vector<Slot> slots;  // for each feature
+  int32_t number = 0;
+
+ public:
+  std::vector<int32_t> features;
+  Rows<R> rows;  // (features.size(), lanes)
+
+  explicit FeatureSum(int64_t n_features) : slots(n_features) {}
+  void clear() {
+    features.clear();
+    if (++number == std::numeric_limits<int32_t>::max()) {
+      std::fill(slots.begin(), slots.end(), Slot());
+      number = 1;
+    }
+  }
+  // Makes room for the features of nodes [begin, end).
+  void reserve(const BatchView& b, int64_t begin, int64_t end) {
+    const size_t most = size_t(b.indptr[end] - b.indptr[begin]) * b.lanes;
+    if (rows.size() < most) rows.resize(most);
+  }
+  INLINED void add(const BatchView& b, int64_t t, const R* row) {
+    for (int64_t k = b.indptr[t]; k < b.indptr[t + 1]; k++) {
+      const R x = R(b.data[k]);
+      Slot& slot = slots[b.indices[k]];
+      if (slot.sum != number) {
+        slot = {number, int32_t(features.size())};
+        features.push_back(b.indices[k]);
+        R* sum = rows.data() + int64_t(slot.row) * b.lanes;
+        for (int a = 0; a < b.lanes; a += width<R>) store(sum + a, x * load(row + a));
+      } else {
+        R* sum = rows.data() + int64_t(slot.row) * b.lanes;
+        for (int a = 0; a < b.lanes; a += width<R>) store(sum + a, load(sum + a) + x * load(row + a));
+      }
+    }
+  }
+  // Calls f(coordinate, value) for every weight of these features.
+  template <class F>
+  INLINED void each(const BatchView& b, F f) const {
+    for (size_t j = 0; j < features.size(); j++) {
+      const R* sum = rows.data() + int64_t(j) * b.lanes;
+      if (b.row_offsets) {
+        const int64_t end = b.row_offsets[features[j] + 1];
+        for (int64_t k = b.row_offsets[features[j]]; k < end; k++) f(k, sum[b.row_labels[k]]);
+      } else {
+        for (int a = 0; a < b.n_labels; a++) f(int64_t(features[j]) * b.lanes + a, sum[a]);
+      }
+    }
+  }
+};
 
 // Proposed potentials of one example, with their marginals.
 template <class R>
@@ -57,10 +100,12 @@ struct Trial {
   std::vector<R> both, outer;           // matrices in both orientations; sums of outer products over edges
   std::vector<R> matrix_marginals;      // (n_edge_types, n_labels, lanes)
   std::vector<R> change, label_change;  // changes of node marginals and of expected label features
+  FeatureSum<R> feature_change;         // change of expected node features
   std::vector<uint8_t> moves;           // nodes whose marginals change
   std::vector<int64_t> rows;
   double log_partition = 0;
 
+  explicit Trial(int64_t n_features = 0) : feature_change(n_features) {}
   const R* node_marginals() const { return sums.work.results.data(); }
 };
 
@@ -126,31 +171,16 @@ void find_marginals(const BatchView& b, int64_t begin, int64_t end, double most_
   }
 }
 
-// Adds the change of the expected node features to `scratch`.
-template <class R>
-INLINE void scatter(const BatchView& b, int64_t t, const R* change, R* scratch) {
-  each_feature(b, t, [&](int64_t place, const int32_t* labels, int64_t n, double value) INLINED {
-    const R x = R(value);
-    R* row = scratch + place;
-    if (labels)
-      for (int64_t e = 0; e < n; e++) row[e] += x * change[labels[e]];
-    else
-      for (int a = 0; a < b.lanes; a += width<R>) store(row + a, load(row + a) + x * load(change + a));
-  });
-}
-
 // State shared by the steps of all examples.
 template <class R>
 struct Ascent {
   const BatchView& b;
   const Layout layout;
   R *weights, *eta;
-  R* scratch;  // of the size of the node weights; zero between trials
   const Weights<R> w;
 
-  Ascent(const BatchView& batch, R* all_weights, R* all_eta, R* zeros)
-      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), scratch(zeros),
-        w(all_weights, batch) {}
+  Ascent(const BatchView& batch, R* all_weights, R* all_eta)
+      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), w(all_weights, batch) {}
   R* label_weights() const { return weights + layout.label_features + layout.label_features - layout.matrices; }
 };
 
@@ -163,96 +193,110 @@ struct Visited {
   R *old_node, *old_matrix;  // marginals
 };
 
-// Curvature of phi along the change d of eta: sum of d (mean(eta + d) - mean(eta)). The change for node weights is in
-// `scratch`.
+// Curvature of phi along the change d of eta: sum of d (mean(eta + d) - mean(eta)).
 template <class Prior, class R>
 OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
   const BatchView& b = s.b;
-  const int lanes = b.lanes;
   const int64_t size = b.matrix_size();
-  // term of a coordinate: d = factor in the sum, `now` is mean(eta)
-  const auto bend = [&](int64_t k, double factor, double d, R now) INLINED {
-    if constexpr (Prior::quadratic) return factor * d * Prior::moments(prior, 0.0, &k).variance;
-    else return factor * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(now));
+  const auto bend = [&](int64_t k, double change, R weight) INLINED {
+    const double d = -v.scale * change;
+    if constexpr (Prior::quadratic) return d * d * Prior::moments(prior, 0.0, &k).variance;
+    else return d * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(weight));
   };
   double curve = 0;
-  for (int64_t t = 0; t < v.n; t++) {
-    if (!c.moves[t]) continue;
-    const R* change = c.change.data() + t * lanes;
-    each_feature(b, v.begin + t, [&](int64_t place, const int32_t* labels, int64_t n_labels, double x) INLINED {
-      if constexpr (std::is_same_v<Prior, GaussianPrior>) {  // a single variance
-        R sum = 0;
-        for (int64_t e = 0; e < n_labels; e++) sum += change[labels ? labels[e] : e] * s.scratch[place + e];
-        curve += v.scale * v.scale * prior.variance * x * double(sum);
-        return;
-      }
-      for (int64_t e = 0; e < n_labels; e++)
-        curve += bend(place + e, -v.scale * x * double(change[labels ? labels[e] : e]),
-                      -v.scale * double(s.scratch[place + e]), s.weights[place + e]);
-    });
+  if (Prior::uniform && !b.row_offsets) {
+    V<R> square = {};
+    const R* rows = c.feature_change.rows.data();
+    const int64_t n = int64_t(c.feature_change.features.size()) * b.lanes;
+    for (int64_t k = 0; k < n; k += width<R>) square += load(rows + k) * load(rows + k);
+    int64_t any = 0;
+    curve = v.scale * v.scale * Prior::moments(prior, 0.0, &any).variance * double(lane_sum(square));
+  } else {
+    c.feature_change.each(b, [&](int64_t k, R change) INLINED { curve += bend(k, double(change), s.weights[k]); });
   }
   for (int m = 0; m < b.n_edge_types; m++)
-    for (int64_t k = m * size; k < (m + 1) * size; k++) {
-      const double d = -v.scale * double(c.matrix_marginals[k] - v.old_matrix[k]);
-      if (d != 0) curve += bend(s.layout.matrices + k, d, d, s.w.matrix[m * size + k]);
-    }
-  for (int j = 0; j < b.n_label_features; j++) {
-    const double d = -v.scale * double(c.label_change[j]);
-    curve += bend(s.layout.label_features + j, d, d, s.label_weights()[j]);
-  }
+    for (int64_t k = m * size; k < (m + 1) * size; k++)
+      curve += bend(s.layout.matrices + k, double(c.matrix_marginals[k] - v.old_matrix[k]), s.w.matrix[m * size + k]);
+  for (int j = 0; j < b.n_label_features; j++)
+    curve += bend(s.layout.label_features + j, double(c.label_change[j]), s.label_weights()[j]);
   return curve;
 }
 
-// Updates eta and the weights if a trial is accepted. Sets `scratch` to zero in any case.
+// Updates the weights after an accepted trial, and eta unless the prior is uniform.
 template <class Prior, class R>
-OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c, bool accepted) {
+OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size(), lanes = b.lanes;
-  // eta += d; returns the new weight
-  const auto follow = [&](int64_t k, double d) INLINED {
-    s.eta[k] = R(double(s.eta[k]) + d);
-    return R(Prior::moments(prior, double(s.eta[k]), &k).mean);
+  int64_t any = 0;
+  const R factor = R(-v.scale * Prior::moments(prior, 0.0, &any).variance);  // used if the prior is uniform
+  const auto follow = [&](int64_t k, R change, R& weight) INLINED {
+    if constexpr (Prior::uniform) {
+      weight += factor * change;
+    } else if (change != 0) {
+      s.eta[k] = R(double(s.eta[k]) - v.scale * double(change));
+      weight = R(Prior::moments(prior, double(s.eta[k]), &k).mean);
+    }
   };
-  for (int64_t t = 0; t < v.n; t++)
-    if (c.moves[t])
-      each_feature(b, v.begin + t, [&](int64_t place, const int32_t*, int64_t n_labels, double) INLINED {
-        for (int64_t k = place; k < place + n_labels; k++) {
-          if (accepted && s.scratch[k] != 0) s.weights[k] = follow(k, -v.scale * double(s.scratch[k]));
-          s.scratch[k] = 0;
-        }
-      });
-  if (!accepted) return;
+  if (Prior::uniform && !b.row_offsets) {
+    for (size_t j = 0; j < c.feature_change.features.size(); j++) {
+      R* row = s.weights + int64_t(c.feature_change.features[j]) * lanes;
+      const R* change = c.feature_change.rows.data() + int64_t(j) * lanes;
+      for (int64_t a = 0; a < lanes; a += width<R>) store(row + a, load(row + a) + factor * load(change + a));
+    }
+  } else {
+    c.feature_change.each(b, [&](int64_t k, R change) INLINED { follow(k, change, s.weights[k]); });
+  }
   for (int m = 0; m < b.n_edge_types; m++) {
     R* pair = s.weights + s.layout.matrices + 2 * m * size;
     for (int64_t a = 0; a < b.n_labels; a++)
       for (int64_t z = 0; z < b.n_labels; z++) {
         const int64_t cell = m * size + a * lanes + z;
-        pair[a * lanes + z] = pair[size + z * lanes + a] =
-            follow(s.layout.matrices + cell, -v.scale * double(c.matrix_marginals[cell] - v.old_matrix[cell]));
+        follow(s.layout.matrices + cell, c.matrix_marginals[cell] - v.old_matrix[cell], pair[a * lanes + z]);
+        pair[size + z * lanes + a] = pair[a * lanes + z];
       }
   }
   for (int j = 0; j < b.n_label_features; j++)
-    s.label_weights()[j] = follow(s.layout.label_features + j, -v.scale * double(c.label_change[j]));
+    follow(s.layout.label_features + j, c.label_change[j], s.label_weights()[j]);
 }
 
-// Potentials of a trial: a step towards the goal; at the first visit the goal, with `added` at the true labels.
+// At the first visit, the share of the goal and of the bonus of the true labels. With a larger bonus, marginals would be
+// rounded to 0 and 1, and later steps would not change them.
+constexpr double most_bonus = 10;
+INLINE double first_share(double bonus) { return std::min(1.0, most_bonus / bonus); }
+
+// Potentials of a trial: a step towards the goal; at the first visit a share of the goal with a bonus for the true labels.
 template <class R>
 INLINE void propose(const Ascent<R>& s, const Visited<R>& v, bool first, double step, double added, Trial<R>& c) {
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size(), n_node = v.n * b.lanes;
-  const R share = R(step);
+  const R share = R(first ? first_share(added) : step);
   if (first) {
-    std::copy_n(c.goal.data(), n_node, c.node.data());
-    for (int64_t t = 0; t < v.n; t++) c.node[t * b.lanes + b.y[v.begin + t]] += R(added);
+    for (int64_t k = 0; k < n_node; k += width<R>) store(c.node.data() + k, share * load(c.goal.data() + k));
+    for (int64_t t = 0; t < v.n; t++) c.node[t * b.lanes + b.y[v.begin + t]] += share * R(added);
   } else {
     for (int64_t k = 0; k < n_node; k += width<R>)
       store(c.node.data() + k, load(v.node + k) + share * (load(c.goal.data() + k) - load(v.node + k)));
   }
   for (int m = 0; m < b.n_edge_types; m++)
     for (int64_t k = 0; k < size; k++) {
-      const R from = v.matrix[m * size + k];
-      c.matrix[m * size + k] = from + (first ? R(1) : share) * (s.w.matrix[2 * m * size + k] - from);
+      const R from = first ? R(0) : v.matrix[m * size + k];
+      c.matrix[m * size + k] = from + share * (s.w.matrix[2 * m * size + k] - from);
     }
+}
+
+// Expected score of an example under the marginals of a trial.
+template <class R>
+OUTLINE double expected_goal(const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
+  const int64_t size = s.b.matrix_size(), lanes = s.b.lanes;
+  const R* now = c.node_marginals();
+  double sum = 0;
+  for (int64_t t = 0; t < v.n; t++)
+    for (int64_t k = t * lanes; k < t * lanes + s.b.n_labels; k++)
+      if (now[k] > 0) sum += double(now[k]) * double(c.goal[k]);
+  for (int m = 0; m < s.b.n_edge_types; m++)
+    for (int64_t k = 0; k < size; k++)
+      sum += double(c.matrix_marginals[m * size + k]) * double(s.w.matrix[2 * m * size + k]);
+  return sum;
 }
 
 // Computes the changes of all marginals; returns (marginals after - before) . (goal - potentials): the average variance of
@@ -274,13 +318,15 @@ INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least
     }
     spread += double(lane_sum(sum));
     c.moves[t] = double(lane_max(most)) > least_change;
+    if (!c.moves[t]) std::fill_n(c.change.data() + t * lanes, lanes, R(0));
   }
   for (int m = 0; m < b.n_edge_types; m++)
     for (int64_t k = 0; k < size; k++)
       spread += double((c.matrix_marginals[m * size + k] - v.old_matrix[m * size + k]) *
                        (s.w.matrix[2 * m * size + k] - v.matrix[m * size + k]));
+  c.feature_change.clear();
   for (int64_t t = 0; t < v.n; t++)
-    if (c.moves[t]) scatter(b, v.begin + t, c.change.data() + t * lanes, s.scratch);
+    if (c.moves[t]) c.feature_change.add(b, v.begin + t, c.change.data() + t * lanes);
   std::fill(c.label_change.begin(), c.label_change.end(), R(0));
   for (int64_t t = 0; b.n_label_features && t < v.n; t++)
     for (int a = 0; a < b.n_labels; a++)
@@ -294,18 +340,19 @@ INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C, R* weights, R* eta, const R* cost,
                       const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
-                      R* scratch, double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals,
-                      R* matrix_marginals, double* gaps) {
+                      double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals, R* matrix_marginals,
+                      double* gaps) {
   const int lanes = b.lanes;
   const int64_t matrices = b.n_edge_types * b.matrix_size();
-  const Ascent<R> s(b, weights, eta, scratch);
-  Trial<R> c;
+  const Ascent<R> s(b, weights, eta);
+  Trial<R> c(b.n_features);
+  const bool uniform = std::visit([](const auto& prior) { return prior.uniform; }, any_prior);
   c.label_change.resize(b.n_label_features);
   for (int64_t pick = 0; pick < n_picks; pick++) {
     const int64_t i = picks[pick], begin = b.offsets[i], end = b.offsets[i + 1], n = end - begin;
     const double scale = C * b.sample_weight[i];
     if (b.row_offsets && pick + 2 < n_picks) prefetch_offsets(b, picks[pick + 2]);
-    if (b.row_offsets && pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, eta, scratch);
+    if (pick + 1 < n_picks) prefetch_rows(b, picks[pick + 1], weights, uniform ? nullptr : eta);
     const bool first = std::isinf(gaps[i]);  // first visit: all weight is on the truth
     gaps[i] = 0;
     if (n == 0 || scale == 0) continue;
@@ -319,6 +366,7 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
     const size_t n_node = size_t(n) * lanes;
     if (c.goal.size() < n_node) c.goal.resize(n_node), c.node.resize(n_node), c.change.resize(n_node);
     c.matrix.resize(matrices);
+    c.feature_change.reserve(b, begin, end);
     c.moves.assign(size_t(n), 0);
     score_nodes(b, s.w, begin, end, c.goal.data());
     for (int64_t t = 0; t < n; t++) add_row(c.goal.data() + t * lanes, cost + int64_t(b.row[begin + t]) * lanes, lanes);
@@ -343,10 +391,12 @@ void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C
         for (int64_t t = 0; t < n; t++) right += double(now[t * lanes + b.y[begin + t]]);
         const double truth =
             score_of(b, s.w.matrix, static_cast<const R*>(nullptr), begin, begin, end, c.goal.data(), b.y + begin);
-        const double gain = c.log_partition - added * right - truth;
+        const double share = first_share(added);
+        double gain = c.log_partition - share * added * right - truth;
+        if (share < 1) gain += (1 - share) * expected_goal(s, v, c);
         accepted = curve <= scale * (1.4 * gain + 1e-4);
       }
-      std::visit([&](const auto& prior) { follow_with(prior, s, v, c, accepted); }, any_prior);
+      if (accepted) std::visit([&](const auto& prior) { follow_with(prior, s, v, c); }, any_prior);
       if (trial == 0 && !first) gaps[i] = std::max(0.0, 0.5 * variance);
       if (best > 0 && !first) steps[i] = std::min(1.0, std::max(least_step, best));
       if (first) gaps[i] = accepted ? scale * double(n) : std::numeric_limits<double>::infinity();
@@ -406,7 +456,7 @@ void potential_look(const BatchView& b, const double* cost, int64_t first, int64
 
 #define FOR_PRECISION(R)                                                                                             \
   template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,  \
-                                    int64_t, double, double, double, R*, double*, R*, R*, R*, R*, double*);          \
+                                    int64_t, double, double, double, double*, R*, R*, R*, R*, double*);              \
   template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*, \
                                   R*, double*, double*, double*);
 FOR_PRECISION(float)

@@ -37,9 +37,10 @@ INLINE V<double> weights_at(const double* p, const int64_t* k, V<double>) {
   return V<double>{p[k[0]], p[k[1]], p[k[2]], p[k[3]]};
 }
 
-// Defaults: not quadratic, an unbounded domain, and a Newton step as start of the line search.
+// Defaults: not quadratic, an unbounded domain, and a Newton step as start of the line search. `uniform`: quadratic, with the
+// same variance for all weights.
 struct AnyPrior {
-  static constexpr bool quadratic = false;
+  static constexpr bool quadratic = false, uniform = false;
   static bool takes(const PriorArgs&) { return true; }
   double start(double g, double curvature) const { return g / curvature; }
   template <class T>
@@ -53,7 +54,7 @@ struct GaussianPrior : AnyPrior {
   static constexpr const char* name = "gaussian";
   double variance, centre;
   explicit GaussianPrior(const PriorArgs& p) : variance(p.a), centre(p.b) {}
-  static constexpr bool quadratic = true;
+  static constexpr bool quadratic = true, uniform = true;
   template <class T>
   INLINE Moments<T> moments(const GaussianPrior& p, T eta, const int64_t*) {
     return {p.centre + p.variance * eta, p.variance + 0 * eta};
@@ -136,7 +137,7 @@ struct ExponentialPrior : AnyPrior {
 };
 
 // L1 penalty rho |w|_1 plus a proximal term |w - centre|^2 / (2 tau), for solvers of L1 problems. The mean is the soft
-// threshold of centre + tau eta at tau rho.
+// threshold of centre + tau eta at tau rho. The centre is 0 if there is no array.
 struct ProximalL1 : AnyPrior {
   static constexpr const char* name = "proximal_l1";
   double rho, tau;
@@ -144,7 +145,7 @@ struct ProximalL1 : AnyPrior {
   explicit ProximalL1(const PriorArgs& p) : rho(p.a), tau(p.b), centre(p.mean) {}
   template <class T>
   INLINE Moments<T> moments(const ProximalL1& p, T eta, const int64_t* k) {
-    const T z = weights_at(p.centre, k, eta) + p.tau * eta, zero = 0 * z;
+    const T zero = 0 * eta, z = (p.centre ? weights_at(p.centre, k, eta) : zero) + p.tau * eta;
     const T over = absolute(z) - p.tau * p.rho, size = select(over > 0, over, zero);
     return {select(z < 0, -size, size), select(over > 0, zero + p.tau, zero)};
   }

@@ -22,6 +22,8 @@ class WorkingSet(NamedTuple):
 
     def widened(self, w: FloatArray, n_weights: int) -> FloatArray:
         """Return the full weight vector for weights of the restricted problem."""
+        if len(w) == n_weights:
+            return w
         out = np.zeros(n_weights)
         out[self.positions] = w
         return out

@@ -127,8 +127,8 @@ class BoundAutomaton(RecursiveStructure):
     def slope_size(self) -> int:
         return padding.padded_size(self.layout, by_automaton=True)
 
-    def pad(self, w: FloatArray) -> FloatArray:
-        return padding.pad(self.layout, w, by_automaton=True)
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        return padding.pad(self.layout, w, by_automaton=True, dtype=dtype)
 
     def unpad(self, slope: FloatArray) -> FloatArray:
         return padding.unpad(self.layout, slope, by_automaton=True)

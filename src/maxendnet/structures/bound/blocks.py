@@ -32,9 +32,9 @@ class Blocks:
         """Length of eta in the layout of the kernels."""
         return int(self.structure.slope_size)
 
-    def pad(self, w: FloatArray) -> FloatArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
         """Weights in the layout of eta."""
-        return self.structure.pad(w)
+        return self.structure.pad(w, dtype)
 
     def unpad(self, padded: FloatArray) -> FloatArray:
         """Remove the padding of `pad`."""

@@ -66,8 +66,8 @@ class BoundHierarchy(RecursiveStructure):
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> FloatArray:
         return np.array(w, dtype=np.float64)
 
-    def pad(self, w: FloatArray) -> FloatArray:
-        return np.array(w, dtype=np.float64)
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+        return np.array(w, dtype=dtype)
 
     def unpad(self, slope: FloatArray) -> FloatArray:
         return slope.copy()

@@ -41,9 +41,9 @@ class KernelStructure(BatchStructure):
         """Weights as the recursions read them."""
         return padding.for_search(self.layout, w, dtype)
 
-    def pad(self, w: FloatArray) -> FloatArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
         """Weights in the layout of gradients, shape (slope_size,)."""
-        return padding.pad(self.layout, w)
+        return padding.pad(self.layout, w, dtype=dtype)
 
     def unpad(self, slope: FloatArray) -> FloatArray:
         """Remove the padding of `pad`."""

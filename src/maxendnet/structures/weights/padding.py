@@ -43,12 +43,12 @@ def padded_size(layout: Layout, by_automaton: bool = False) -> int:
     return node_size(layout) + joint + _kernels.padded(layout.n_label_features)
 
 
-def pad(layout: Layout, w: FloatArray, by_automaton: bool = False) -> FloatArray:
+def pad(layout: Layout, w: FloatArray, by_automaton: bool = False, dtype: type = np.float64) -> NDArray:
     """Pad weights: nodes, matrices, label features.
 
     With ``by_automaton`` the order is nodes, label features, n-grams.
     """
-    padded = np.zeros(padded_size(layout, by_automaton))
+    padded: NDArray = np.zeros(padded_size(layout, by_automaton), dtype)
     fill(layout, padded, w, by_automaton)
     return padded
 
@@ -113,6 +113,40 @@ def _search_weights(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArr
         both[:n_types, 0, :, :L][:, forbidden > 0] = -np.inf
         both[:n_types, 1, :, :L][:, forbidden.T > 0] = -np.inf
     out[n_node + n_matrix :] = segments.label_features
+    return out
+
+
+def transition_range(layout: Layout, weights: NDArray) -> float:
+    """Return the largest range of a transition matrix in the weights of `for_search`."""
+    L, width, first = layout.n_labels, lanes(layout), node_size(layout)
+    last = first + layout.n_edge_types * 2 * L * width
+    matrices = weights[first:last].reshape(layout.n_edge_types, 2 * L, width)[..., :L]
+    return max((float(matrix.max() - matrix.min()) for matrix in matrices), default=0.0)
+
+
+def search_from_padded(layout: Layout, padded: NDArray) -> NDArray:
+    """Convert weights from the layout of `pad` to that of `for_search`, without edge features or forbidden pairs."""
+    n_node, n_last = node_size(layout), layout.n_label_features
+    matrices = padded[n_node : len(padded) - _kernels.padded(n_last)].reshape(-1, layout.n_labels, lanes(layout))
+    out = zeros_at_cache_line((n_node + 2 * matrices.size + n_last,), padded.dtype.type)
+    out[:n_node] = padded[:n_node]
+    both = out[n_node : len(out) - n_last].reshape(-1, 2, *matrices.shape[1:])
+    both[:, 0] = matrices
+    both[:, 1, :, : layout.n_labels] = matrices[..., : layout.n_labels].transpose(0, 2, 1)
+    first = n_node + matrices.size
+    out[len(out) - n_last :] = padded[first : first + n_last]
+    return out
+
+
+def padded_from_search(layout: Layout, weights: NDArray) -> NDArray:
+    """Inverse of `search_from_padded`."""
+    n_node, n_last = node_size(layout), layout.n_label_features
+    both = weights[n_node : len(weights) - n_last].reshape(-1, 2, layout.n_labels * lanes(layout))
+    out = np.zeros(padded_size(layout), weights.dtype)
+    out[:n_node] = weights[:n_node]
+    first = n_node + both[:, 0].size
+    out[n_node:first] = both[:, 0].ravel()
+    out[first : first + n_last] = weights[len(weights) - n_last :]
     return out
 
 

@@ -20,6 +20,8 @@ FloatArray = NDArray[np.float64]
 
 MIN_PROBABILITY = 1e-12
 """Lower limit for the probability of a true label, so that the log loss is finite."""
+GRID_STEP, GRID_SIZE = np.log(100.0) / 8, 8
+"""Grid of log temperatures from 0.01 to 100: the distance of two values, and their number on either side of 0."""
 ENOUGH_TOKENS = 3000
 """Number of held-out tokens that is enough to fit the temperature (measured in benchmarks/TEXT.md)."""
 
@@ -107,10 +109,15 @@ def temperature_of(folds: list[HeldOut]) -> float:
         # temperature 0
         return 0.5 * log_temperature**2 + sum(_log_loss(fold, float(np.exp(log_temperature))) for fold in folds)
 
-    # search on a grid first, because the loss need not be convex and is flat at the ends
-    grid = np.log(np.geomspace(0.01, 100.0, 17))
-    best = int(np.argmin([loss(value) for value in grid]))
-    around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    # go down a grid from temperature 1, because the loss need not be convex and is flat at the ends
+    values, best = {0: loss(0.0)}, 0
+    for direction in (1, -1):
+        while abs(best + direction) <= GRID_SIZE and best * direction >= 0:
+            values[best + direction] = loss(GRID_STEP * (best + direction))
+            if values[best + direction] >= values[best]:
+                break
+            best += direction
+    around = GRID_STEP * (best - 1), GRID_STEP * (best + 1)
     return float(np.exp(minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3}).x))
 
 

@@ -81,12 +81,16 @@ def fit_outside(folds: list[HeldOut], temperature: float, scheme: str) -> tuple[
     if scheme == LABELS or OUTSIDE not in tags or not all(isinstance(tag, str) for tag in tags):
         return 0.0, np.nan
     true_spans = [set(find_spans(labels, scheme)) for labels in truth]
-    counts = []
-    for step in STEPS.tolist():
+    table = np.empty((len(STEPS), len(truth), 2))
+    last: list[Any] = [None] * len(truth)
+    for k, step in enumerate(STEPS.tolist()):
         predicted = [labels for fold in folds for labels in predicted_labels(fold, -temperature * step)]
-        spans = [set(find_spans(labels, scheme)) for labels in predicted]
-        counts.append([(2 * len(a & b), len(a) + len(b)) for a, b in zip(true_spans, spans)])
-    table = np.array(counts, dtype=np.float64)
+        table[k] = table[k - 1]
+        for i, labels in enumerate(predicted):
+            if labels != last[i]:  # most sentences do not change from one step to the next
+                spans = set(find_spans(labels, scheme))
+                table[k, i] = 2 * len(true_spans[i] & spans), len(true_spans[i]) + len(spans)
+        last = predicted
     best = nearest_to_best(table)
     n_right, n_all = table[best].sum(axis=0)
     return 0.0 - temperature * float(STEPS[best]), float(n_right / max(n_all, 1.0))
