@@ -81,6 +81,7 @@ def potential_ascent(
     b: float,
     variance: _F64 | None,
     mean: _F64 | None,
+    row_variance: _F64 | None,
     C: float,
     weights: _Real,
     eta: _Real,

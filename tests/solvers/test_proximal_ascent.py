@@ -151,6 +151,24 @@ def test_options_out_of_range(options):
         L1CRF(solver=ProximalAscent(**options)).fit([[[0.0], [1.0]]], [["a", "b"]])
 
 
+@settings(deadline=None, max_examples=40)
+@given(CASES, st.integers(1, 4), st.booleans())
+def test_passes_solve_the_proximal_problem_with_step_sizes(case, n_passes, has_l1):
+    """Weights are those of the current potentials: passes and moves of the centre must not drift from the formula."""
+    problem = problem_of(case, ElasticNet(0.2, 0.1) if has_l1 else Gaussian(3.0))
+    solver = ProximalAscent(push=0.5)
+    state = solver.start(problem, seed=0, tol=1e-9)
+    for _ in range(n_passes):
+        solver.step(problem, state)
+    followed = state.inner.weights.copy()
+    solver._set_eta(problem, state, solver.inner.refresh(problem, state.inner), centre_of(solver, problem, state))
+    assert_allclose(followed, state.inner.weights, atol=1e-7)
+
+
+def centre_of(solver, problem, state):
+    return solver._unpadded(problem, state, state.centre)
+
+
 @pytest.mark.parametrize("tau", [1.5, 20.0])
 def test_a_few_long_examples_converge_from_any_tau(tau):
     """The first step of a long example must not round its marginals to 0 and 1, where later steps would stop."""

@@ -58,6 +58,9 @@ class PotentialState:
     rng: np.random.Generator
     data: PlacedData
     """The examples to which the potentials belong."""
+    row_variance: FloatArray | None = None
+    """(n_features + 1,): factor of the prior variance for the weights of each feature, and for all other weights. Only
+    for a prior with the same variance of all weights. None means 1."""
     primal: float = 0.0
     """Objective at the last evaluation."""
     gap: float = np.inf
@@ -183,7 +186,7 @@ class PotentialAscent(Solver):
         cost = pad_rows(structure.layout, problem.cost, dtype)
         for part in np.array_split(picks, min(n_calls, len(picks))):
             _kernels.potential_ascent(
-                batch, structure.shape, *prior, problem.C, state.weights, state.eta, cost, part,
+                batch, structure.shape, *prior, state.row_variance, problem.C, state.weights, state.eta, cost, part,
                 most_spread(problem, dtype), least, FIRST_BONUS, state.steps, state.node_potentials,
                 state.matrix_potentials, state.node_marginals, state.matrix_marginals, state.gaps,
             )  # fmt: skip

@@ -25,7 +25,7 @@ from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.structures.base import decode
 from maxendnet.text.features.token_features import TokenFeatures
-from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate
+from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate_best
 from maxendnet.text.fitting.internal_scheme import InternalTags, as_bioes
 from maxendnet.text.fitting.outside_bias import added_scores
 from maxendnet.text.fitting.search import search_constants
@@ -304,8 +304,7 @@ class Tagger(BaseEstimator):
         """Calibrate the candidates on held-out sentences, and return the one with the best F1."""
         if not self._calibrates(candidates[0]):
             return candidates[0], Calibration()
-        pairs = [(candidate, calibrate(candidate, scheme, self.cv)) for candidate in candidates]
-        return max(pairs, key=lambda pair: pair[1].f1)
+        return calibrate_best(candidates, scheme, self.cv)
 
     def _validation(
         self, chosen: Candidate, features: TokenFeatures, validation: Any, scheme: str, outside: float

@@ -73,20 +73,24 @@ void bind_precision(nb::module_& m) {
   m.def(
       "potential_ascent",
       [](nb::handle batch, const Shape& shape, const std::string& kind, double a, double b2, nb::handle variance,
-         nb::handle mean, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks, double most_spread,
-         double least_change, double bonus, Out<double> steps, Out<R> node_potentials, Out<R> matrix_potentials,
-         Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps) {
+         nb::handle mean, nb::handle row_variance, double C, Out<R> weights, Out<R> eta, In<R> cost, In<int64_t> picks,
+         double most_spread, double least_change, double bonus, Out<double> steps, Out<R> node_potentials,
+         Out<R> matrix_potentials, Out<R> node_marginals, Out<R> matrix_marginals, Out<double> gaps) {
         const BatchView b = view(batch, shape);
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
+        const double* rows =
+            row_variance.is_none() ? nullptr : sized<double>(row_variance, shape.n_features + 1, "row_variance");
         nb::gil_scoped_release release;
-        potential_ascent<R>(b, prior, C, weights.data(), eta.data(), cost.data(), picks.data(), int64_t(picks.size()),
-                            most_spread, least_change, bonus, steps.data(), node_potentials.data(),
-                            matrix_potentials.data(), node_marginals.data(), matrix_marginals.data(), gaps.data());
+        potential_ascent<R>(b, prior, rows, C, weights.data(), eta.data(), cost.data(), picks.data(),
+                            int64_t(picks.size()), most_spread, least_change, bonus, steps.data(),
+                            node_potentials.data(), matrix_potentials.data(), node_marginals.data(),
+                            matrix_marginals.data(), gaps.data());
       },
-      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
-      "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a, "least_change"_a,
-      "bonus"_a, "steps"_a.noconvert(), "node_potentials"_a.noconvert(), "matrix_potentials"_a.noconvert(),
-      "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(), "gaps"_a.noconvert(),
+      "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "row_variance"_a.none(),
+      "C"_a, "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a,
+      "least_change"_a, "bonus"_a, "steps"_a.noconvert(), "node_potentials"_a.noconvert(),
+      "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
+      "gaps"_a.noconvert(),
       "Block ascent on potentials for the log loss: one step per pick; updates all arrays except `picks` and `cost`, "
       "and `eta` only if prior variances differ.");
   m.def(

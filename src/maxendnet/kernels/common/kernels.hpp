@@ -103,12 +103,13 @@ void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* 
 
 // potential_ascent.cpp -- potentials and marginals of nodes have shape (n_nodes, lanes), those of the matrices of examples
 // (n_examples, n_edge_types, n_labels, lanes). Costs are in rows of `lanes`. If all weights have the same prior variance,
-// `eta` is not updated, because the weights determine it.
+// `eta` is not updated, because the weights determine it; then `row_variance`, unless null, multiplies the variance for each
+// feature, and its last number that of all other weights.
 template <class R>
-void potential_ascent(const BatchView& b, const KernelPrior& prior, double C, R* weights, R* eta, const R* cost,
-                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
-                      double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals, R* matrix_marginals,
-                      double* gaps);
+void potential_ascent(const BatchView& b, const KernelPrior& prior, const double* row_variance, double C, R* weights,
+                      R* eta, const R* cost, const int64_t* picks, int64_t n_picks, double most_spread,
+                      double least_change, double bonus, double* steps, R* node_potentials, R* matrix_potentials,
+                      R* node_marginals, R* matrix_marginals, double* gaps);
 template <class R>
 void potential_look(const BatchView& b, const double* cost, int64_t first, int64_t last, double most_spread,
                     const R* node_potentials, const R* matrix_potentials, R* node_marginals, R* matrix_marginals,

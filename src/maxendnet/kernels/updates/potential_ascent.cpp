@@ -76,16 +76,16 @@ class FeatureSum {
       }
     }
   }
-  // Calls f(coordinate, value) for every weight of these features.
+  // Calls f(feature, coordinate, value) for every weight of these features.
   template <class F>
   INLINED void each(const BatchView& b, F f) const {
     for (size_t j = 0; j < features.size(); j++) {
       const R* sum = rows.data() + int64_t(j) * b.lanes;
       if (b.row_offsets) {
         const int64_t end = b.row_offsets[features[j] + 1];
-        for (int64_t k = b.row_offsets[features[j]]; k < end; k++) f(k, sum[b.row_labels[k]]);
+        for (int64_t k = b.row_offsets[features[j]]; k < end; k++) f(features[j], k, sum[b.row_labels[k]]);
       } else {
-        for (int a = 0; a < b.n_labels; a++) f(int64_t(features[j]) * b.lanes + a, sum[a]);
+        for (int a = 0; a < b.n_labels; a++) f(features[j], int64_t(features[j]) * b.lanes + a, sum[a]);
       }
     }
   }
@@ -177,11 +177,15 @@ struct Ascent {
   const BatchView& b;
   const Layout layout;
   R *weights, *eta;
+  const double* row_variance;
   const Weights<R> w;
 
-  Ascent(const BatchView& batch, R* all_weights, R* all_eta)
-      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), w(all_weights, batch) {}
+  Ascent(const BatchView& batch, R* all_weights, R* all_eta, const double* variances)
+      : b(batch), layout(padded_layout(batch)), weights(all_weights), eta(all_eta), row_variance(variances),
+        w(all_weights, batch) {}
   R* label_weights() const { return weights + layout.label_features + layout.label_features - layout.matrices; }
+  // Prior variance of the weights of a feature relative to that of the prior; n_features stands for all other weights.
+  INLINED double relative_variance(int64_t feature) const { return row_variance ? row_variance[feature] : 1.0; }
 };
 
 // One example with its potentials and marginals before a trial.
@@ -198,28 +202,33 @@ template <class Prior, class R>
 OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size();
+  const FeatureSum<R>& sums = c.feature_change;
   const auto bend = [&](int64_t k, double change, R weight) INLINED {
     const double d = -v.scale * change;
     if constexpr (Prior::quadratic) return d * d * Prior::moments(prior, 0.0, &k).variance;
     else return d * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(weight));
   };
-  double curve = 0;
+  double nodes = 0, others = 0;
   if (Prior::uniform && !b.row_offsets) {
-    V<R> square = {};
-    const R* rows = c.feature_change.rows.data();
-    const int64_t n = int64_t(c.feature_change.features.size()) * b.lanes;
-    for (int64_t k = 0; k < n; k += width<R>) square += load(rows + k) * load(rows + k);
+    for (size_t j = 0; j < sums.features.size(); j++) {
+      const R* row = sums.rows.data() + int64_t(j) * b.lanes;
+      V<R> square = {};
+      for (int a = 0; a < b.lanes; a += width<R>) square += load(row + a) * load(row + a);
+      nodes += s.relative_variance(sums.features[j]) * double(lane_sum(square));
+    }
     int64_t any = 0;
-    curve = v.scale * v.scale * Prior::moments(prior, 0.0, &any).variance * double(lane_sum(square));
+    nodes *= v.scale * v.scale * Prior::moments(prior, 0.0, &any).variance;
   } else {
-    c.feature_change.each(b, [&](int64_t k, R change) INLINED { curve += bend(k, double(change), s.weights[k]); });
+    sums.each(b, [&](int32_t feature, int64_t k, R change) INLINED {
+      nodes += (Prior::uniform ? s.relative_variance(feature) : 1.0) * bend(k, double(change), s.weights[k]);
+    });
   }
   for (int m = 0; m < b.n_edge_types; m++)
     for (int64_t k = m * size; k < (m + 1) * size; k++)
-      curve += bend(s.layout.matrices + k, double(c.matrix_marginals[k] - v.old_matrix[k]), s.w.matrix[m * size + k]);
+      others += bend(s.layout.matrices + k, double(c.matrix_marginals[k] - v.old_matrix[k]), s.w.matrix[m * size + k]);
   for (int j = 0; j < b.n_label_features; j++)
-    curve += bend(s.layout.label_features + j, double(c.label_change[j]), s.label_weights()[j]);
-  return curve;
+    others += bend(s.layout.label_features + j, double(c.label_change[j]), s.label_weights()[j]);
+  return nodes + (Prior::uniform ? s.relative_variance(b.n_features) : 1.0) * others;
 }
 
 // Updates the weights after an accepted trial, and eta unless the prior is uniform.
@@ -227,36 +236,41 @@ template <class Prior, class R>
 OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, const Trial<R>& c) {
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size(), lanes = b.lanes;
+  const FeatureSum<R>& sums = c.feature_change;
   int64_t any = 0;
-  const R factor = R(-v.scale * Prior::moments(prior, 0.0, &any).variance);  // used if the prior is uniform
-  const auto follow = [&](int64_t k, R change, R& weight) INLINED {
+  // change of the weights of a feature for a change of 1 of its marginals, if the prior is uniform
+  const double variance = -v.scale * Prior::moments(prior, 0.0, &any).variance;
+  const auto factor = [&](int64_t feature) INLINED { return R(variance * s.relative_variance(feature)); };
+  const auto follow = [&](int64_t feature, int64_t k, R change, R& weight) INLINED {
     if constexpr (Prior::uniform) {
-      weight += factor * change;
+      weight += factor(feature) * change;
     } else if (change != 0) {
       s.eta[k] = R(double(s.eta[k]) - v.scale * double(change));
       weight = R(Prior::moments(prior, double(s.eta[k]), &k).mean);
     }
   };
   if (Prior::uniform && !b.row_offsets) {
-    for (size_t j = 0; j < c.feature_change.features.size(); j++) {
-      R* row = s.weights + int64_t(c.feature_change.features[j]) * lanes;
-      const R* change = c.feature_change.rows.data() + int64_t(j) * lanes;
-      for (int64_t a = 0; a < lanes; a += width<R>) store(row + a, load(row + a) + factor * load(change + a));
+    for (size_t j = 0; j < sums.features.size(); j++) {
+      R* row = s.weights + int64_t(sums.features[j]) * lanes;
+      const R* change = sums.rows.data() + int64_t(j) * lanes;
+      const R x = factor(sums.features[j]);
+      for (int64_t a = 0; a < lanes; a += width<R>) store(row + a, load(row + a) + x * load(change + a));
     }
   } else {
-    c.feature_change.each(b, [&](int64_t k, R change) INLINED { follow(k, change, s.weights[k]); });
+    sums.each(b, [&](int32_t feature, int64_t k, R change) INLINED { follow(feature, k, change, s.weights[k]); });
   }
   for (int m = 0; m < b.n_edge_types; m++) {
     R* pair = s.weights + s.layout.matrices + 2 * m * size;
     for (int64_t a = 0; a < b.n_labels; a++)
       for (int64_t z = 0; z < b.n_labels; z++) {
         const int64_t cell = m * size + a * lanes + z;
-        follow(s.layout.matrices + cell, c.matrix_marginals[cell] - v.old_matrix[cell], pair[a * lanes + z]);
+        const R change = c.matrix_marginals[cell] - v.old_matrix[cell];
+        follow(b.n_features, s.layout.matrices + cell, change, pair[a * lanes + z]);
         pair[size + z * lanes + a] = pair[a * lanes + z];
       }
   }
   for (int j = 0; j < b.n_label_features; j++)
-    follow(s.layout.label_features + j, c.label_change[j], s.label_weights()[j]);
+    follow(b.n_features, s.layout.label_features + j, c.label_change[j], s.label_weights()[j]);
 }
 
 // At the first visit, the share of the goal and of the bonus of the true labels. With a larger bonus, marginals would be
@@ -338,13 +352,13 @@ INLINE double find_changes(const Ascent<R>& s, const Visited<R>& v, double least
 }  // namespace
 
 template <class R>
-void potential_ascent(const BatchView& b, const KernelPrior& any_prior, double C, R* weights, R* eta, const R* cost,
-                      const int64_t* picks, int64_t n_picks, double most_spread, double least_change, double bonus,
-                      double* steps, R* node_potentials, R* matrix_potentials, R* node_marginals, R* matrix_marginals,
-                      double* gaps) {
+void potential_ascent(const BatchView& b, const KernelPrior& any_prior, const double* row_variance, double C,
+                      R* weights, R* eta, const R* cost, const int64_t* picks, int64_t n_picks, double most_spread,
+                      double least_change, double bonus, double* steps, R* node_potentials, R* matrix_potentials,
+                      R* node_marginals, R* matrix_marginals, double* gaps) {
   const int lanes = b.lanes;
   const int64_t matrices = b.n_edge_types * b.matrix_size();
-  const Ascent<R> s(b, weights, eta);
+  const Ascent<R> s(b, weights, eta, row_variance);
   Trial<R> c(b.n_features);
   const bool uniform = std::visit([](const auto& prior) { return prior.uniform; }, any_prior);
   c.label_change.resize(b.n_label_features);
@@ -455,8 +469,9 @@ void potential_look(const BatchView& b, const double* cost, int64_t first, int64
 }
 
 #define FOR_PRECISION(R)                                                                                             \
-  template void potential_ascent<R>(const BatchView&, const KernelPrior&, double, R*, R*, const R*, const int64_t*,  \
-                                    int64_t, double, double, double, double*, R*, R*, R*, R*, double*);              \
+  template void potential_ascent<R>(const BatchView&, const KernelPrior&, const double*, double, R*, R*, const R*,   \
+                                    const int64_t*, int64_t, double, double, double, double*, R*, R*, R*, R*,        \
+                                    double*);                                                                        \
   template void potential_look<R>(const BatchView&, const double*, int64_t, int64_t, double, const R*, const R*, R*, \
                                   R*, double*, double*, double*);
 FOR_PRECISION(float)

@@ -17,8 +17,8 @@ class WorkingSet(NamedTuple):
     """Problem on a subset of the weights; all other weights are zero."""
 
     problem: Problem
-    positions: NDArray[np.int64]
-    """Position of each weight of the restricted problem in the full weight vector."""
+    positions: NDArray[np.int64] | slice
+    """Position of each weight of the restricted problem in the full weight vector; a slice if these are all weights."""
 
     def widened(self, w: FloatArray, n_weights: int) -> FloatArray:
         """Return the full weight vector for weights of the restricted problem."""
@@ -43,7 +43,7 @@ def working_set(problem: Problem, keep: NDArray[np.bool_]) -> WorkingSet:
     """
     layout, batch, structure = problem.structure.layout, problem.batch, problem.structure
     if keep.all():  # no copy of the examples
-        return WorkingSet(problem, np.arange(layout.n_weights))
+        return WorkingSet(problem, slice(None))
     if layout.seen is None:
         features, labels = np.divmod(np.arange(layout.n_node_weights), layout.n_labels)
     else:

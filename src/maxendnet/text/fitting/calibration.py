@@ -35,6 +35,8 @@ class HeldOut(NamedTuple):
     """The structure of the model, bound to the sentences."""
     labels: NDArray[np.int64]
     """(n_tokens,): indices of the true labels among the classes of the model; -1 for other labels."""
+    train: Examples
+    """Sentences of the other folds."""
 
 
 def fit_temperature(model: Any, X: Any, y: Any = None, cv: int = 3, random_state: int = 0) -> float:
@@ -89,12 +91,13 @@ def held_out(model: Any, examples: Examples, cv: int = 3, random_state: int = 0,
         raise TextError(f"a temperature needs at least {cv} examples for {cv} folds, got {len(examples)}.")
     folds = []
     for train, test in shuffled_folds(cv, random_state).split(np.zeros(len(examples))):
-        fitted = clone(model).fit(examples[train])
+        others = examples[train]
+        fitted = clone(model).fit(others)
         code_of = {label: k for k, label in enumerate(fitted.classes_.tolist())}
         truth = np.asarray(examples[test].y).tolist()
         labels = np.array([code_of.get(label, -1) for label in truth], dtype=np.int64)
         prepared, bound = fitted._prepare(examples[test], rules=rules)
-        folds.append(HeldOut(fitted, prepared, bound, labels))
+        folds.append(HeldOut(fitted, prepared, bound, labels, others))
         if sum(len(fold.labels) for fold in folds) >= ENOUGH_TOKENS:
             break
     return folds
