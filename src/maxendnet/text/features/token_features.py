@@ -23,6 +23,7 @@ from maxendnet.data.feature_dicts import FeatureNames, Texts, encode_feature_dic
 from maxendnet.data.folder import hashed
 from maxendnet.data.labels import read_labels
 from maxendnet.data.ragged import csr, offsets_of, owners
+from maxendnet.text.features.code_cache import CodeCache
 from maxendnet.text.features.templates import READY, Pattern, Template
 from maxendnet.text.features.word_forms import FORMS, Gazetteer, form_of, read_clusters, read_gazetteer
 from maxendnet.text.reading.columns import Coded, Columns
@@ -33,35 +34,8 @@ IntArray = NDArray[Any]
 
 FEW_TOKENS = 60
 """Maximum number of tokens whose features are looked up one by one, because array operations are slower then."""
-CACHE_SIZE = 100_000
-"""Maximum number of entries of each cache for short inputs."""
 BROWN_PREFIXES = (4, 6, 10)
-UNSAVED = ("_forms", "_form_caches", "_line_caches")
-
-
-class _Cache(dict[Any, Any]):
-    """Cache of a function, which is computed once for each key."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def __missing__(self, key: Any) -> Any:
-        value = self.function(key)
-        if len(self) < CACHE_SIZE:
-            self[key] = value
-        return value
-
-
-def _line_cache(texts: tuple[str, ...], code_of: Callable[[str], int]) -> _Cache:
-    """Return a cache from the cell, or tuple of cells, of a template line to the feature code."""
-    name = "%s".join(text.replace("%", "%%") for text in texts)
-
-    def code(cells: Any) -> int:
-        missing = "" in cells if type(cells) is tuple else not cells
-        return -1 if missing else code_of(name % cells)
-
-    return _Cache(code)
+UNSAVED = ("_forms", "_code_cache")
 
 
 @dataclass(repr=False, eq=False)
@@ -182,8 +156,7 @@ class TokenFeatures(BaseEstimator):
             )
         self.template_, self.template_name_ = Template.parse(text), template
         self._forms = {name: self._source(name) for name in self.template_.columns}
-        self._form_caches = {name: _Cache(form) for name, (_, form) in self._forms.items() if callable(form)}
-        self._line_caches: list[_Cache] | None = None  # built on first use
+        self._code_cache: CodeCache | None = None  # built on first use
 
     def _source(self, column: str) -> tuple[int, Callable[[str], str] | Gazetteer | None]:
         """Return the input column of a template column, and its word form.
@@ -343,35 +316,17 @@ class TokenFeatures(BaseEstimator):
         return coded
 
     def _codes_of_few_tokens(self, columns: Columns) -> IntArray:
-        """Look up features token by token, with caches of forms and template lines."""
-        if self._line_caches is None:
+        """Look up features token by token, with caches."""
+        if self._code_cache is None:
             code_of = self._hash if self.feature_names_ is None else self.feature_names_.places.__getitem__
-            self._line_caches = [_line_cache(pattern.texts, code_of) for pattern in self.template_.patterns]
-        reach, patterns = self.template_.reach, self.template_.patterns
-        before, after = _border_cells(reach)
-        codes = np.empty((columns.n_tokens, len(patterns)), dtype=np.int32)
-        for first, last in pairwise(columns.offsets.tolist()):
-            cells = {}
-            for name, (number, form) in self._forms.items():
-                words = columns.cells[number][first:last]
-                if isinstance(form, Gazetteer):
-                    words = form.tags(words)
-                elif form is not None:
-                    words = list(map(self._form_caches[name].__getitem__, words))
-                cells[name] = before + words + after
-            start, end = reach, reach + last - first
-            line_codes: list[int] = []
-            for cache, (_, macros) in zip(self._line_caches, patterns):
-                if len(macros) == 1:
-                    row, name = macros[0]
-                    keys: Any = cells[name][start + row : end + row]
-                elif macros:
-                    keys = zip(*[cells[name][start + row : end + row] for row, name in macros])
-                else:
-                    keys = [()] * (last - first)
-                line_codes.extend(map(cache.__getitem__, keys))
-            codes[first:last] = np.array(line_codes, dtype=np.int32).reshape(len(patterns), last - first).T
-        return codes
+            template = self.template_
+            self._code_cache = CodeCache(template.patterns, self._forms, template.reach, code_of)
+        numbers = {number for number, _ in self._forms.values()}
+        sentences = [
+            self._code_cache.codes({number: columns.cells[number][first:last] for number in numbers}, last - first)
+            for first, last in pairwise(columns.offsets.tolist())
+        ]
+        return sentences[0] if len(sentences) == 1 else np.concatenate(sentences)
 
     # ---- files -------------------------------------------------------------------------------------------------------
 

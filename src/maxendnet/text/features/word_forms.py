@@ -24,6 +24,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from maxendnet.text.reading.columns import text_of
@@ -38,7 +39,7 @@ def shape(word: str) -> str:
     >>> shape("Rolls-Royce"), shape("42nd")
     ('Xxxxx-Xxxxx', 'ddxx')
     """
-    return "".join(map(_letter_class, word))
+    return word.translate(_letter_classes)
 
 
 def short_shape(word: str) -> str:
@@ -49,15 +50,20 @@ def short_shape(word: str) -> str:
     >>> short_shape("Rolls-Royce"), short_shape("42nd")
     ('Xx-Xx', 'dx')
     """
-    return re.sub(r"(.)\1+", r"\1", shape(word), flags=re.DOTALL)
+    return "".join([letter for letter, _ in groupby(shape(word))])
 
 
-def _letter_class(letter: str) -> str:
-    if letter.isupper():
-        return "X"
-    if letter.isalpha():
-        return "x"
-    return "d" if letter.isdigit() else letter
+class _LetterClasses(dict[int, str]):
+    """Class of each character, by its number: a table for ``str.translate`` that is filled on first use."""
+
+    def __missing__(self, number: int) -> str:
+        letter = chr(number)
+        value = "X" if letter.isupper() else "x" if letter.isalpha() else "d" if letter.isdigit() else letter
+        self[number] = value
+        return value
+
+
+_letter_classes = _LetterClasses()
 
 
 def case(word: str) -> str:
