@@ -47,13 +47,17 @@ def calibrate_best(candidates: list[Candidate], scheme: str, cv: int) -> tuple[C
     cv : int
         Number of folds.
     """
-    trials = []
+    best: tuple[Candidate, list[HeldOut], Calibration] | None = None
     for candidate in candidates:
         tol = max(candidate.model.tol, TRIAL_TOL) if len(candidates) > 1 else candidate.model.tol
         model = clone(candidate.model).set_params(tol=tol, warm_start=True)
         folds = held_out(model, candidate.examples, cv, rules=candidate.rules)
-        trials.append((candidate, folds, calibration_of(folds, scheme)))
-    candidate, folds, calibration = max(trials, key=lambda trial: trial[2].f1)
+        calibration = calibration_of(folds, scheme)
+        if best is None or calibration.f1 > best[2].f1:
+            best = candidate, folds, calibration
+        del folds  # releases the memory of the fit, unless it is the best one
+    assert best is not None
+    candidate, folds, calibration = best
     if len(candidates) > 1:
         for fold in folds:
             fold.model.set_params(tol=candidate.model.tol).fit(fold.train)
