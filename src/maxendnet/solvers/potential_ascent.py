@@ -15,6 +15,7 @@ from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.structures.bound.forest import LONGEST_IN_SINGLE
 from maxendnet.structures.bound.kernel_structure import single_is_enough
+from maxendnet.structures.weights.layout import Layout
 from maxendnet.structures.weights.padding import lanes, pad_rows, transition_range
 from maxendnet.utils.checks import require_count
 
@@ -59,8 +60,8 @@ class PotentialState:
     data: PlacedData
     """The examples to which the potentials belong."""
     row_variance: FloatArray | None = None
-    """(n_features + 1,): factor of the prior variance for the weights of each feature, and for all other weights. Only
-    for a prior with the same variance of all weights. None means 1."""
+    """(n_features + 1,): factor of the prior means of the weights of each feature, and of all other weights; None is 1.
+    `ProximalAscent` sets it."""
     primal: float = 0.0
     """Objective at the last evaluation."""
     gap: float = np.inf
@@ -169,7 +170,8 @@ class PotentialAscent(Solver):
         """Set eta, which must be that of the current potentials, and the weights derived from it."""
         dtype = state.node_potentials.dtype.type
         state.eta = problem.structure.blocks.pad(eta, dtype)
-        state.weights = problem.structure.blocks.for_search(problem.dual_prior.mean(eta), dtype)
+        w = problem.dual_prior.mean(eta) * per_weight(problem.structure.layout, state.row_variance)
+        state.weights = problem.structure.blocks.for_search(w, dtype)
 
     def step(self, problem: Problem, state: PotentialState) -> PotentialState:
         structure, batch = problem.structure, problem.batch
@@ -209,6 +211,15 @@ class PotentialAscent(Solver):
             state.in_double()
         state.gap = gap
         return Evaluation(w, eta, primal, dual, gap, gap)
+
+
+def per_weight(layout: Layout, rows: FloatArray | None) -> Any:
+    """Return the number of its row for every weight, from numbers of features and of all other weights; None is 1."""
+    if rows is None:
+        return 1.0
+    n_node = layout.n_node_weights
+    node = np.repeat(rows[:-1], layout.n_labels) if layout.seen is None else rows[layout.seen.features]
+    return np.concatenate([node, np.full(layout.n_weights - n_node, rows[-1])])
 
 
 def most_spread(problem: Problem, dtype: type) -> float:

@@ -103,8 +103,8 @@ void prior_mean(const KernelPrior& prior, const double* eta, int64_t n, double* 
 
 // potential_ascent.cpp -- potentials and marginals of nodes have shape (n_nodes, lanes), those of the matrices of examples
 // (n_examples, n_edge_types, n_labels, lanes). Costs are in rows of `lanes`. If all weights have the same prior variance,
-// `eta` is not updated, because the weights determine it; then `row_variance`, unless null, multiplies the variance for each
-// feature, and its last number that of all other weights.
+// `eta` is not updated, because the weights determine it. `row_variance`, unless null, multiplies the prior means of the
+// weights of each feature, and its last number those of all other weights.
 template <class R>
 void potential_ascent(const BatchView& b, const KernelPrior& prior, const double* row_variance, double C, R* weights,
                       R* eta, const R* cost, const int64_t* picks, int64_t n_picks, double most_spread,

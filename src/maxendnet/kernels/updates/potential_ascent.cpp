@@ -203,32 +203,32 @@ OUTLINE double curvature_with(Prior prior, const Ascent<R>& s, const Visited<R>&
   const BatchView& b = s.b;
   const int64_t size = b.matrix_size();
   const FeatureSum<R>& sums = c.feature_change;
-  const auto bend = [&](int64_t k, double change, R weight) INLINED {
-    const double d = -v.scale * change;
-    if constexpr (Prior::quadratic) return d * d * Prior::moments(prior, 0.0, &k).variance;
-    else return d * (Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(weight));
+  const auto bend = [&](int64_t feature, int64_t k, double change, R weight) INLINED {
+    const double d = -v.scale * change, relative = s.relative_variance(feature);
+    if constexpr (Prior::quadratic) return d * d * relative * Prior::moments(prior, 0.0, &k).variance;
+    else return d * (relative * Prior::moments(prior, double(s.eta[k]) + d, &k).mean - double(weight));
   };
-  double nodes = 0, others = 0;
+  double curve = 0;
   if (Prior::uniform && !b.row_offsets) {
     for (size_t j = 0; j < sums.features.size(); j++) {
       const R* row = sums.rows.data() + int64_t(j) * b.lanes;
       V<R> square = {};
       for (int a = 0; a < b.lanes; a += width<R>) square += load(row + a) * load(row + a);
-      nodes += s.relative_variance(sums.features[j]) * double(lane_sum(square));
+      curve += s.relative_variance(sums.features[j]) * double(lane_sum(square));
     }
     int64_t any = 0;
-    nodes *= v.scale * v.scale * Prior::moments(prior, 0.0, &any).variance;
+    curve *= v.scale * v.scale * Prior::moments(prior, 0.0, &any).variance;
   } else {
-    sums.each(b, [&](int32_t feature, int64_t k, R change) INLINED {
-      nodes += (Prior::uniform ? s.relative_variance(feature) : 1.0) * bend(k, double(change), s.weights[k]);
-    });
+    sums.each(b, [&](int32_t feature, int64_t k, R change)
+                     INLINED { curve += bend(feature, k, double(change), s.weights[k]); });
   }
   for (int m = 0; m < b.n_edge_types; m++)
     for (int64_t k = m * size; k < (m + 1) * size; k++)
-      others += bend(s.layout.matrices + k, double(c.matrix_marginals[k] - v.old_matrix[k]), s.w.matrix[m * size + k]);
+      curve += bend(b.n_features, s.layout.matrices + k, double(c.matrix_marginals[k] - v.old_matrix[k]),
+                    s.w.matrix[m * size + k]);
   for (int j = 0; j < b.n_label_features; j++)
-    others += bend(s.layout.label_features + j, double(c.label_change[j]), s.label_weights()[j]);
-  return nodes + (Prior::uniform ? s.relative_variance(b.n_features) : 1.0) * others;
+    curve += bend(b.n_features, s.layout.label_features + j, double(c.label_change[j]), s.label_weights()[j]);
+  return curve;
 }
 
 // Updates the weights after an accepted trial, and eta unless the prior is uniform.
@@ -246,7 +246,7 @@ OUTLINE void follow_with(Prior prior, const Ascent<R>& s, const Visited<R>& v, c
       weight += factor(feature) * change;
     } else if (change != 0) {
       s.eta[k] = R(double(s.eta[k]) - v.scale * double(change));
-      weight = R(Prior::moments(prior, double(s.eta[k]), &k).mean);
+      weight = R(s.relative_variance(feature) * Prior::moments(prior, double(s.eta[k]), &k).mean);
     }
   };
   if (Prior::uniform && !b.row_offsets) {
