@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from systems import labelled_chains
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, Chain, LapMEDN, solvers
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, Chain, ElasticNet, LapMEDN, Log, MaxEnDNet, solvers
 from maxendnet.data.examples import Examples, distinct_labels
 from maxendnet.solvers.choose import RULES, Facts, choose, facts_of, rules_table
 
@@ -31,8 +31,7 @@ CASES = [
     (facts("other", OTHER_SLACK, without=["Variational", "CuttingPlane"]), 1e-3, "Subgradient"),
     (facts(strength=1.0), 1e-3, "BlockFrankWolfe"),
     (facts(strength=3.0), 1e-3, "Smoothing"),
-    (facts(loss="log", sparse=True, ridge=1.0), 1e-3, "PotentialAscent"),
-    (facts(loss="log", sparse=True, ridge=0.1), 1e-3, "ProximalAscent"),
+    (facts(loss="log", sparse=True), 1e-3, "ProximalAscent"),
     (facts("l1", "log", cheap_hessian=True), 1e-3, "InteriorPoint"),
     (facts("l1", "log"), 1e-3, "OWLQN"),
     (facts(loss="log", without=["OWLQN"]), 1e-3, "LBFGS"),
@@ -79,7 +78,8 @@ def test_reference_solvers_are_never_a_default():
         (facts("l1", "log", sparse=True), 1e-3, "ProximalAscent"),
         (facts("l1", "log", sparse=True), 1e-5, "OWLQN"),
         (facts("l1", "log", sparse=True, cheap_hessian=True), 1e-3, "ProximalAscent"),
-        (facts(loss="log", sparse=True, ridge=0.1, without=["OWLQN"]), 1e-5, "LBFGS"),
+        (facts(loss="log", sparse=True, ridge=True), 1e-5, "ProximalAscent"),
+        (facts(loss="log", sparse=True, without=["OWLQN"]), 1e-5, "LBFGS"),
         (facts("other", unknown_labels=True), 1e-3, "ConcaveConvex"),
         (facts(unknown_labels=True, self_training=True, without=["SelfTraining"]), 1e-3, "SelfTraining"),
     ],
@@ -122,8 +122,9 @@ def test_sums_that_cost_more_than_maxima_weaken_the_strength():
 
 def test_facts_of_likelihood_models():
     X, y = labelled_chains()
-    assert facts_for(L2CRF(lam=0.3), X, y).ridge == pytest.approx(0.3)
-    assert facts_for(L1CRF(), X, y).prior == "l1" and facts_for(CRF(), X, y).ridge == 0.0
+    assert facts_for(L2CRF(lam=0.3), X, y).ridge and facts_for(MaxEnDNet(ElasticNet(), Log()), X, y).ridge
+    assert facts_for(L1CRF(), X, y).prior == "l1" and not facts_for(L1CRF(), X, y).ridge
+    assert not facts_for(CRF(), X, y).ridge
     assert not facts_for(L2CRF(), X, y).sparse
     words = [[{f"word {(37 * i + t) % 900}": 1.0, "bias": 1.0} for t in range(10)] for i in range(120)]
     labels = [["a", "b"] * 5] * 120

@@ -171,7 +171,7 @@ def _examples(X, y):
 def test_the_default_for_many_sparse_features_says_why():
     X, y = words(n=400)
     model = L2CRF(lam=0.5, structure=Chain(pairs="seen"), random_state=0).fit(X, y)
-    assert model.solver_.startswith("PotentialAscent: log loss, squared penalty")
+    assert model.solver_.startswith("ProximalAscent: log loss, at least 1,000 nodes")
     assert L2CRF(random_state=0).fit([[[0.0], [1.0]]], [["a", "b"]]).solver_.startswith("LBFGS: log loss")
     assert L2CRF(solver=LBFGS()).fit(X, y).solver_ == "LBFGS: requested"
 
@@ -193,6 +193,6 @@ def test_refuses_other_problems(model):
 def test_few_features_are_for_lbfgs():
     rng = np.random.default_rng(0)
     y = [rng.integers(3, size=20) for _ in range(60)]
-    for n_features, solver in ((400, "LBFGS"), (600, "PotentialAscent")):
+    for n_features, solver in ((400, "LBFGS"), (600, "ProximalAscent")):
         X = [sparse.csr_array(np.eye(n_features)[rng.integers(n_features, size=20)]) for _ in y]
         assert L2CRF(lam=2.0, tol=0.1, random_state=0).fit(X, y).solver_.startswith(solver)

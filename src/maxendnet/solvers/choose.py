@@ -26,7 +26,6 @@ MIN_STRENGTH = 2.0
 MIN_DEVIATION = 0.09
 MIN_NODES_L1 = 10_000
 MIN_L1_STRENGTH = 5.0
-MIN_RIDGE = 0.5
 MAX_DENSITY = 1 / 20
 
 
@@ -56,8 +55,9 @@ class Facts:
         per label.
     l1_strength : float
         ``C * largest feature / rho``
-    ridge : float
-        Coefficient of ``|w|^2 / 2`` relative to C.
+    ridge : bool
+        Whether the penalty contains a squared penalty with the same factor for all weights; computed for the log loss
+        only.
     full_hessian : bool
         Whether computing the Hessian of all weights saves more time than it takes.
     cheap_hessian : bool
@@ -78,7 +78,7 @@ class Facts:
     strength: float = 0.0
     deviation: float = 0.0
     l1_strength: float = 0.0
-    ridge: float = 0.0
+    ridge: bool = False
     full_hessian: bool = False
     cheap_hessian: bool = False
     sparse: bool = False
@@ -171,16 +171,11 @@ RULES = (
         "L-BFGS on a smoothed hinge, whose number of passes hardly grows with C",
     ),
     Rule(
-        "PotentialAscent", f"log loss, squared penalty of at least {MIN_RIDGE:g} C, at least {MIN_NODES:,} nodes with "
-        f"more than {MAX_DENSE_FEATURES} sparse features",
-        lambda f, tol: f.loss == "log" and f.sparse and f.ridge >= MIN_RIDGE,
+        "ProximalAscent",
+        f"log loss, at least {MIN_NODES:,} nodes with more than {MAX_DENSE_FEATURES} sparse features; "
+        "without a squared penalty `tol` of at least 1e-3",
+        lambda f, tol: f.loss == "log" and f.sparse and (f.ridge or made_for("ProximalAscent", tol)),
         "updates one example at a time: 10 passes on CoNLL-2000 chunks, where L-BFGS takes 161",
-    ),
-    Rule(
-        "ProximalAscent", f"log loss, a smaller or no squared penalty, at least {MIN_NODES:,} nodes with more than "
-        f"{MAX_DENSE_FEATURES} sparse features; `tol` of at least 1e-3",
-        lambda f, tol: f.loss == "log" and f.sparse and made_for("ProximalAscent", tol),
-        "a sequence of problems with a larger squared penalty",
     ),
     Rule(
         "InteriorPoint", f"log loss, L1, at least {MIN_NODES:,} nodes, if a Hessian is cheap compared with a pass or "
@@ -256,7 +251,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         )
         details["dependent"] = loss == "log" and n_nodes >= MIN_NODES and has_dependent_features(problem)
     if loss == "log":
-        details["ridge"] = float(getattr(prior, "ridge", None) or 0.0) / C
+        details["ridge"] = bool(getattr(prior, "ridge", None) or getattr(prior, "l2", None))
         details["sparse"] = has_sparse_features(problem)
     return replace(facts, **details)
 
