@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,8 @@ class Solver(Piece):
     current solution with its certificate. `requires` lists what a problem must provide, see `missing`.
     """
 
-    requires: tuple[str, ...] = ()
-    accuracy: float = 1e-6
+    requires: ClassVar[tuple[str, ...]] = ()
+    accuracy: ClassVar[float] = 1e-6
     """Smallest relative gap that the solver reaches on small problems in a reasonable number of passes."""
     warm_anywhere: bool = False
     """Whether a state can start a fit to other examples or costs; true if it contains weights but no dual variables."""
@@ -190,6 +190,9 @@ class Monitor:
 
     Level 0 prints nothing, 1 updates a progress bar, 2 prints a line for every evaluation.
     """
+
+    name: str
+    verbose: int
 
     def __init__(self, verbose: int = 0, name: str = "fit") -> None:
         self.verbose, self.name = verbose, name
@@ -306,9 +309,15 @@ class Snapshots:
         Function that creates the initial state again.
     """
 
-    every = 10.0
+    start: Callable[[], Any]
+    position: Position
+    n_back: int
+    due: float
+    scaled: bool
+
+    every: float = 10.0
     """Smallest number of seconds between two copies."""
-    share = 0.05
+    share: float = 0.05
     """Largest share of the running time that copies may take."""
     most = 20
     """Largest number of times that a fit resumes from the same position."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -124,7 +124,7 @@ class BlockFrankWolfe(Solver):
     average: bool = True
     sampling: str = "gap"
     parts: int | None = None
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "not loss.smooth",
         "loss.linear_slack",
         "prior.kernel_args",
@@ -196,7 +196,8 @@ class BlockFrankWolfe(Solver):
     def _sum(self, problem: Problem, state: DualState, function: Callable[..., Partial], *arguments: Any) -> Partial:
         if state.held is None:
             self._hold(problem, state, len(state.sizes))
-        return problem.backend.sum(function, state.held[1], *arguments)
+        result: Partial = problem.backend.sum(function, state.held[1], *arguments)
+        return result
 
     def _change(self, problem: Problem, state: DualState, function: Callable[..., Partial], *arguments: Any) -> Partial:
         """Apply a function that changes every part, and update the dual point, which is the sum of their shares."""
@@ -208,7 +209,10 @@ class BlockFrankWolfe(Solver):
 
     def _refresh(self, problem: Problem, state: DualState) -> None:
         self._change(problem, state, of_part.refresh)
-        inside = lambda: np.isfinite(problem.dual_prior.cumulant(problem.structure.blocks.unpad(state.eta)))  # noqa: E731
+
+        def inside() -> bool:
+            return bool(np.isfinite(problem.dual_prior.cumulant(problem.structure.blocks.unpad(state.eta))))
+
         if not inside():  # with enormous features, rounding can leave the domain of the cumulant
             self._rescale(problem, state, state.C)
         if not inside():

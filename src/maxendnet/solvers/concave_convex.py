@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -114,7 +114,7 @@ class ConcaveConvex(Solver):
     inner: Solver | None = None
     starts: int = 1
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not label_sets.all_known")
+    requires: ClassVar[tuple[str, ...]] = ("not loss.smooth", "not label_sets.all_known")
     instead_of_gap = "decrease of the objective or gap of the last round"
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,13 @@ class InteriorPoint(SmoothPath):
     True
     """
 
-    requires = ("loss.smooth or loss.linear_slack", "convex", "prior.rho", "structure.pairwise", "backend.local")
+    requires: ClassVar[tuple[str, ...]] = (
+        "loss.smooth or loss.linear_slack",
+        "convex",
+        "prior.rho",
+        "structure.pairwise",
+        "backend.local",
+    )
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> PathState:
         self.check()
@@ -187,7 +193,8 @@ class InteriorPoint(SmoothPath):
         soft = smooth_problem(problem, temperature, width, exact)
         new = self._moved_to(problem, state, soft, single=not exact)
         new = new._replace(width=width, hessian_at=None, held=None, n_falls=state.n_falls + 1)
-        return with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
+        result: PathState = with_hessian(problem, new)._replace(hessian_at=state.n_steps) if state.n_falls else new
+        return result
 
     def _to_zeros(self, problem: Problem, state: PathState) -> PathState:
         """Set weights to zero, and return to the original L1 penalty.

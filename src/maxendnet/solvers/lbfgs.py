@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,8 @@ def inverse_of(hessian: FloatArray) -> FloatArray | None:
     if not (np.isfinite(hessian).all() and size.min() > 1e-100):
         return None
     unit = hessian / np.outer(size, size) + 1e-6 * np.eye(len(size))
-    return np.linalg.inv(unit) / np.outer(size, size)
+    values: FloatArray = np.linalg.inv(unit) / np.outer(size, size)
+    return values
 
 
 def features_of(problem: Problem) -> Any:
@@ -222,7 +223,7 @@ class LBFGS(Solver):
     """
 
     memory: int | None = None
-    requires = ("loss.smooth", "prior.gradient")
+    requires: ClassVar[tuple[str, ...]] = ("loss.smooth", "prior.gradient")
     warm_anywhere = True
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
@@ -242,7 +243,8 @@ class LBFGS(Solver):
         return SmoothState(w, value, loss, slope, gradient, curvature, single, cost=cost, relaxation_gap=relaxation_gap)
 
     def _penalty_gradient(self, problem: Problem, w: FloatArray) -> FloatArray:
-        return capable(problem.prior, "smooth").gradient(w)
+        values: FloatArray = capable(problem.prior, "smooth").gradient(w)
+        return values
 
     def _in_double(self, problem: Problem, state: SmoothState, w: FloatArray, curvature: Curvature) -> SmoothState:
         """Return the state at w, computed in float64."""
@@ -359,4 +361,5 @@ class LBFGS(Solver):
     @staticmethod
     def _eta(problem: Problem, state: SmoothState) -> FloatArray:
         """Return the eta of the dual point; 0 if there is a single label, whose gradient is only rounding."""
-        return -problem.C * state.loss_slope * (problem.structure.n_labels > 1)
+        values: FloatArray = -problem.C * state.loss_slope * (problem.structure.n_labels > 1)
+        return values

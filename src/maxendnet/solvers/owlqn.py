@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class OWLQN(LBFGS):
     """
 
     dual_search: bool = True
-    requires = ("loss.smooth", "prior.rho or prior.l1")
+    requires: ClassVar[tuple[str, ...]] = ("loss.smooth", "prior.rho or prior.l1")
 
     def start(self, problem: Problem, warm: Any = None, seed: Any = None, tol: float = 1e-3) -> SmoothState:
         w = problem.first_weights(seed) if warm is None else warm.w.copy()
@@ -171,7 +171,7 @@ def l1_price(prior: Prior) -> float:
 
 def pairwise(problem: Problem) -> bool:
     """Whether the entropy of mixed marginals can be computed as that of a forest."""
-    return problem.structure.capabilities.pairwise
+    return bool(problem.structure.capabilities.pairwise)
 
 
 def pseudo_gradient(w: FloatArray, gradient: FloatArray, rho: float) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +37,16 @@ enough, and `PotentialAscent.evaluate` recomputes all marginals."""
 class PotentialState:
     """State of `PotentialAscent`: a dual point, represented by potentials. Its arrays are changed in place."""
 
-    node_potentials: NDArray
+    node_potentials: NDArray[Any]
     """(n_nodes, lanes), where ``lanes`` is the padded number of labels."""
-    matrix_potentials: NDArray
+    matrix_potentials: NDArray[Any]
     """(n_examples, n_edge_types, n_labels, lanes)"""
-    node_marginals: NDArray
-    matrix_marginals: NDArray
+    node_marginals: NDArray[Any]
+    matrix_marginals: NDArray[Any]
     """Edge marginals, summed over the edges of each example."""
-    eta: NDArray
+    eta: NDArray[Any]
     """In the padded layout of the kernels. Not updated by passes if all weights have the same prior variance."""
-    weights: NDArray
+    weights: NDArray[Any]
     """Prior mean given ``eta``, in the layout and precision of the recursions."""
     steps: FloatArray
     """(n_examples,): the best step size at the last visit of each example."""
@@ -109,7 +109,7 @@ class PotentialAscent(Solver):
     """
 
     check_every: int = 5
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "loss.smooth", "convex", "prior.quadratic or prior.l2", "prior.kernel_args", "structure.pairwise",
         "not structure.edge_features", "backend.local",
     )  # fmt: skip
@@ -164,7 +164,8 @@ class PotentialAscent(Solver):
         minus_eta = problem.backend.sum_ranges(part, structure.ranges(n_shards(structure)), structure.blocks.size)
         problem.n_oracle += problem.n_examples
         minus_eta *= -problem.C
-        return structure.blocks.unpad(minus_eta)
+        values: FloatArray = structure.blocks.unpad(minus_eta)
+        return values
 
     def set_eta(self, problem: Problem, state: PotentialState, eta: FloatArray) -> None:
         """Set eta, which must be that of the current potentials, and the weights derived from it."""

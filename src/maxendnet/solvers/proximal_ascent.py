@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,11 +123,11 @@ class ProximalAscent(Solver):
     push: float = 0.3
     check_every: int = 5
     inner: PotentialAscent = field(default_factory=PotentialAscent)
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "loss.smooth", "convex", "prior.rho or prior.l1 or prior.ridge", "structure.pairwise",
         "not structure.edge_features", "backend.local",
     )  # fmt: skip
-    accuracy = 1e-3
+    accuracy: ClassVar[float] = 1e-3
 
     def check(self) -> None:
         if not self.tau > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -98,11 +98,11 @@ class ProximalPoint(Solver):
     tau: float | None = None
     passes: int = 3
     inner: BlockFrankWolfe = field(default_factory=lambda: BlockFrankWolfe(average=False, inner=2))
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "not loss.smooth", "loss.linear_slack", "prior.rho or prior.radius", "structure.blocks", "backend.local",
         "not has_linear_term", "not cost_table.joint",
     )  # fmt: skip
-    accuracy = 1e-3
+    accuracy: ClassVar[float] = 1e-3
 
     def start(
         self, problem: Problem, warm: ProximalState | None = None, seed: Any = None, tol: float = 1e-3
@@ -132,7 +132,10 @@ class ProximalPoint(Solver):
         if radius is None:
             return state
         z = np.abs(state.centre + state.tau * problem.structure.blocks.unpad(state.dual_state.eta))
-        excess = lambda threshold: np.maximum(z - threshold, 0.0).sum() - radius  # noqa: E731
+
+        def excess(threshold: float) -> float:
+            return float(np.maximum(z - threshold, 0.0).sum() - radius)
+
         threshold = brentq(excess, 0.0, z.max()) if excess(0.0) > 0 else 0.0
         return state._replace(rho=threshold / state.tau)
 

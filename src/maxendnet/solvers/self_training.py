@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +72,7 @@ class SelfTraining(Solver):
     rounds: int = 5
     inner: Solver | None = None
     max_passes: int = 1000
-    requires = ("not loss.smooth", "not label_sets.all_known", "structure.unknown_labels")
+    requires: ClassVar[tuple[str, ...]] = ("not loss.smooth", "not label_sets.all_known", "structure.unknown_labels")
     instead_of_gap = "share of labels that changed in a round"
 
     def check(self) -> None:
@@ -128,7 +128,7 @@ class SelfTraining(Solver):
         scale = float(np.abs(w).max(initial=0.0)) or 1.0
         for k in range(ADJUSTMENTS):
             table = Table(np.stack([term, np.zeros_like(term)]), np.where(nodes, 0, 1).astype(np.int32))
-            labels = structure.within_truth.maximum(w, table, backend=problem.backend)[1]
+            labels: NDArray[np.int32] = structure.within_truth.maximum(w, table, backend=problem.backend)[1]
             if not nodes.any():
                 break
             counts = np.bincount(labels[nodes], minlength=structure.n_labels) + 0.5
@@ -153,4 +153,5 @@ def unlabelled(problem: Problem) -> NDArray[np.bool_]:
     else:
         of_node = np.asarray(sets.all(axis=1))[structure.row]
     known = np.bincount(owners(structure.offsets), ~of_node, minlength=len(structure.sample_weight))
-    return (known == 0) & (np.diff(structure.offsets) > 0)
+    values: NDArray[np.bool_] = (known == 0) & (np.diff(structure.offsets) > 0)
+    return values

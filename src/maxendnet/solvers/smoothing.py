@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class SmoothPath(Solver):
 
     first_temperature: float = 0.3
     look_every: int = 5
-    accuracy = 1e-4
+    accuracy: ClassVar[float] = 1e-4
     warm_anywhere = True
 
     def check(self) -> None:
@@ -156,7 +156,7 @@ class Smoothing(SmoothPath):
     """
 
     memory: int | None = None
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "not loss.smooth", "loss.linear_slack", "prior.gradient or prior.rho", "prior.variance or prior.rho",
         "prior.cumulant or prior.rho",
     )  # fmt: skip
@@ -215,11 +215,15 @@ class Smoothing(SmoothPath):
             return state
         if not (full_hessian_worthwhile(problem) or partial_hessian_worthwhile(problem)):
             return state
-        return with_hessian(problem, state)._replace(hessian_from=state.n_steps + HESSIAN_EVERY)
+        result: SmoothingState = with_hessian(problem, state)._replace(hessian_from=state.n_steps + HESSIAN_EVERY)
+        return result
 
     def _cool(self, problem: Problem, state: SmoothingState, factor: float) -> SmoothingState:
         soft = soft_problem(problem, soft_hinge(state.soft).temperature * factor, soft_hinge(state.soft).exact)
-        return self._moved_to(problem, state, soft, single=True)._replace(hessian_from=state.n_steps + HESSIAN_AFTER)
+        result: SmoothingState = self._moved_to(problem, state, soft, single=True)._replace(
+            hessian_from=state.n_steps + HESSIAN_AFTER
+        )
+        return result
 
     def due(self, problem: Problem, state: SmoothingState, n_pass: int, tol: float) -> bool:
         nearly_tight = state.inner.value - state.dual <= TIGHT_GAP * tol * abs(state.inner.value)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from maxendnet.priors.base import capable, offers
+from maxendnet.priors.base import ExactPrior, capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.subproblems.l1_projection import project_l1_ball
@@ -71,6 +71,9 @@ class CumulantGeometry:
     Weights are the mean of the prior tilted by ``eta``, and a step moves ``eta`` towards the corner.
     """
 
+    prior: ExactPrior
+    problem: Problem
+
     def __init__(self, problem: Problem) -> None:
         self.problem, self.prior = problem, problem.exact_prior
 
@@ -113,6 +116,9 @@ class BallGeometry:
     Steps of the weights are projected onto the ball, and the dual point is an average of corners.
     """
 
+    n_weights: int
+    radius: Any
+
     def __init__(self, problem: Problem) -> None:
         self.n_weights, self.radius = problem.n_weights, capable(problem.prior, "l1_ball").radius
 
@@ -129,7 +135,7 @@ class BallGeometry:
         return at.moved(corner, 1.0, example, project_l1_ball(at.w + size * corner.eta, self.radius))
 
     def price(self, eta: FloatArray) -> float:
-        return self.radius * float(np.abs(eta).max(initial=0.0))
+        return float(self.radius * float(np.abs(eta).max(initial=0.0)))
 
     def dual(self, at: Iterate) -> tuple[float, float]:
         value = at.gain - self.price(at.eta)
@@ -222,7 +228,7 @@ class Subgradient(Solver):
     average: bool = True
     online: bool = False
     check_every: int = 10
-    accuracy = 1e-2
+    accuracy: ClassVar[float] = 1e-2
 
     @property
     def requires(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Variational(Solver):
 
     iterations: int | None = None
     inner: Solver | None = None
-    requires = ("not loss.smooth", "prior.next_variance")
+    requires: ClassVar[tuple[str, ...]] = ("not loss.smooth", "prior.next_variance")
     instead_of_gap = "relative change of the objective"
 
     def start(

@@ -26,7 +26,7 @@ class BlockState:
     """Active labellings (those with dual weight) and their dual weights."""
     eta: FloatArray
     """In the padded layout of the kernels."""
-    weights: NDArray
+    weights: NDArray[Any]
     """Prior mean given ``eta``, in the layout and precision of decoding."""
     gaps: FloatArray
     """Last known gap of every block."""
@@ -98,7 +98,8 @@ def draw(problem: Problem, state: BlockState, sampling: str, least: float = 0.0)
     sampling_weights = np.sqrt(state.gaps)
     cumulative = np.cumsum(sampling_weights + least * (sampling_weights.mean() or 1.0))
     picks = np.searchsorted(cumulative, state.rng.random(n) * cumulative[-1], side="right").clip(0, n - 1)
-    return picks.astype(np.int64)
+    indices: NDArray[np.int64] = picks.astype(np.int64)
+    return indices
 
 
 def update(problem: Problem, state: BlockState, picks: NDArray[np.int64], inner: int) -> float:

@@ -36,7 +36,7 @@ def best_mixture(prior: Any, points: tuple[DualPoint, ...], accuracy: float = 1e
     n, curvature_at = len(points), curvature_of(prior, etas)
 
     def value(shares: FloatArray) -> float:
-        return float(shares @ costs) - prior.cumulant(shares @ etas)
+        return float(float(shares @ costs) - prior.cumulant(shares @ etas))
 
     first = points[0].cost - prior.cumulant(points[0].eta)
     shares = near_the_first(value, n)
@@ -87,7 +87,7 @@ def l1_dual_value(prior: Any, eta: FloatArray, cost: float) -> float:
     Under a penalty the point is first scaled until it meets the bounds.
     """
     if offers(prior, "l1_ball"):
-        return max(cost - capable(prior, "l1_ball").radius * float(np.abs(eta).max(initial=0.0)), 0.0)
+        return float(max(cost - capable(prior, "l1_ball").radius * float(np.abs(eta).max(initial=0.0)), 0.0))
     return cost * share_inside(capable(prior, "l1").rho, eta)
 
 
@@ -104,7 +104,7 @@ def near_the_first(value: Callable[[FloatArray], float], n: int) -> FloatArray:
     """Return positive shares in the domain, as even as possible, with at least half for the first point."""
     even, rest = np.full(n, 1.0 / n), np.eye(n)[0]
     for k in range(1, 1000):
-        shares = rest + 0.5**k * (even - rest)
+        shares: FloatArray = rest + 0.5**k * (even - rest)
         if np.isfinite(value(shares)):
             break
     return shares
@@ -116,7 +116,8 @@ def newton_direction(slope: FloatArray, curvature: FloatArray, added: FloatArray
     unit = np.sqrt(np.diag(hessian))
     scaled = hessian / np.outer(unit, unit) + 1e-12 * np.eye(len(unit))
     free, even = (np.linalg.solve(scaled, np.stack([slope, np.ones(len(slope))], axis=1) / unit[:, None]).T) / unit
-    return free - even * (free.sum() / even.sum())
+    values: FloatArray = free - even * (free.sum() / even.sum())
+    return values
 
 
 def step_inside(value: Callable[[FloatArray], float], at: FloatArray, direction: FloatArray, gain: float) -> float:

@@ -104,7 +104,8 @@ def shifted(problem: Problem, w: FloatArray) -> FloatArray:
     node = segments.node.copy()
     full = (node != 0).all(axis=1)
     node[full] -= np.sort(node[full], axis=1)[:, [layout.n_labels // 2]]
-    return layout.join(segments._replace(node=node))
+    values: FloatArray = layout.join(segments._replace(node=node))
+    return values
 
 
 class Iterate(NamedTuple):

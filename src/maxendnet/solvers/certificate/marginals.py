@@ -35,7 +35,7 @@ def mixed_entropy(problem: Problem, w: FloatArray, share: float) -> float:
     -------
     float
     """
-    return problem.backend.sum(entropy_oracle, problem.data.shards, w, share).loss
+    return float(problem.backend.sum(entropy_oracle, problem.data.shards, w, share).loss)
 
 
 def entropy_oracle(structure: Any, w: FloatArray, share: float) -> Partial:

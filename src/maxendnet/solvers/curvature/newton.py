@@ -88,7 +88,10 @@ def hessian_times(
     """
     change = max(problem.batch.largest, 1.0) * np.abs(v).max(initial=0.0)
     step = (3e-3 if single else 1e-6) / max(change * problem.loss.curvature, 1e-300)
-    return problem.C * (problem.loss_and_gradient(w + step * v, single=single).gradient - loss_slope) / step
+    values: FloatArray = (
+        problem.C * (problem.loss_and_gradient(w + step * v, single=single).gradient - loss_slope) / step
+    )
+    return values
 
 
 def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
@@ -119,4 +122,5 @@ def hessian_diagonal(problem: Problem, w: FloatArray) -> FloatArray:
             spread = factor[:, None, None] * (edge - edge**2)
             segments.edge[:] += np.einsum("tf,tab->fab", batch.edge_features**2, spread)
     # the lower limit is for weights that do not affect the loss of any example
-    return problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)
+    values: FloatArray = problem.C * times * np.maximum(total, 1e-6 * total.max(initial=0.0) + 1e-300)
+    return values

@@ -61,7 +61,7 @@ def partial_hessian_worthwhile(problem: Problem) -> bool:
 def passes_are_expensive(problem: Problem) -> bool:
     """Whether passes are so expensive that a Hessian costs less than the passes that it saves."""
     n = problem.n_weights if problem.n_weights <= MAX_WEIGHTS_FULL else N_COVERED_PARTIAL
-    return float(problem.structure.offsets[-1]) * problem.structure.work_per_node >= MIN_PASS_WORK * n**3
+    return bool(float(problem.structure.offsets[-1]) * problem.structure.work_per_node >= MIN_PASS_WORK * n**3)
 
 
 def whole_curvature(problem: Problem, w: FloatArray, seed: int) -> Curvature | None:
@@ -136,7 +136,7 @@ def drawn_rows(problem: Problem, w: FloatArray, seed: Any) -> sparse.csr_array:
     n_more = ROWS_PER_WEIGHT * min(problem.n_weights, MAX_WEIGHTS_FULL) // max(changes_of_pairs[0].shape[0], 1)
     changes_of_pairs += drawn_changes(problem, w, min(n_more, MAX_PAIRS - 1), rng)
     factor = problem.C * problem.loss.curvature / (2 * len(changes_of_pairs))
-    return np.sqrt(factor) * distinct(changes_of_pairs)
+    return float(np.sqrt(factor)) * distinct(changes_of_pairs)
 
 
 def drawn_changes(problem: Problem, w: FloatArray, n_pairs: int, rng: np.random.Generator) -> list[sparse.csr_array]:

@@ -49,7 +49,8 @@ def node_curvature(problem: Problem, w: FloatArray) -> FloatArray:
     cost = Table(problem.cost * times, problem.cost_table.row)
     share = problem.structure.logsum(w * times, cost, backend=problem.backend)[1].node
     u = np.repeat(problem.batch.sample_weight, np.diff(problem.batch.offsets))
-    return problem.C * times * u[:, None] * (share * (1 - share))
+    values: FloatArray = problem.C * times * u[:, None] * (share * (1 - share))
+    return values
 
 
 def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> FloatArray:
@@ -62,7 +63,8 @@ def diagonal_at(problem: Problem, at_zero: FloatArray, weight: FloatArray) -> Fl
     node = layout.node_segment(features_of(problem).power(2).T @ weight)
     less = node.sum() / max(segments.node.sum(), np.finfo(float).tiny)
     joined = {name: less * part for name, part in segments._asdict().items() if name not in ("node", "label_features")}
-    return layout.join(segments._replace(node=node, **joined))
+    values: FloatArray = layout.join(segments._replace(node=node, **joined))
+    return values
 
 
 def has_blocks(problem: Problem) -> bool:
@@ -100,10 +102,12 @@ def label_gram(X: Any, weight: FloatArray) -> FloatArray:
     nodes = nodes[np.linspace(0, len(nodes), min(len(nodes), MAX_NODES_PER_LABEL), endpoint=False).astype(int)]
     of_nodes = weight[nodes] * (weight.sum() / max(weight[nodes].sum(), np.finfo(float).tiny))
     rows = X[nodes].toarray() * np.sqrt(of_nodes)[:, None]
-    return rows.T @ rows
+    values: FloatArray = rows.T @ rows
+    return values
 
 
 def prior_curvature(problem: Problem, w: FloatArray) -> FloatArray:
     """Return the second derivatives of the penalty at w."""
     prior = capable(problem.prior, "spread")
-    return 1.0 / prior.variance(prior.gradient(w))
+    values: FloatArray = 1.0 / prior.variance(prior.gradient(w))
+    return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver
@@ -16,7 +16,7 @@ class DualSolver(Solver):
     """
 
     check_every: int
-    accuracy = 1e-3
+    accuracy: ClassVar[float] = 1e-3
 
     def check(self) -> None:
         require_count("check_every", self.check_every)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class ConstraintGeneration(Solver):
 
     first: ProximalPoint | None = field(default_factory=ProximalPoint)
     first_gap: float = 0.01
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "not loss.smooth",
         "loss.linear_slack",
         "prior.rho or prior.radius",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,12 @@ class ExponentiatedGradient(DualSolver):
     step_size: float | None = None
     grow: float = 1.1
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "not cost_table.joint", "prior.cumulant")
+    requires: ClassVar[tuple[str, ...]] = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "not cost_table.joint",
+        "prior.cumulant",
+    )
 
     def check(self) -> None:
         super().check()

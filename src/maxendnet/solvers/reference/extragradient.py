@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -83,7 +83,12 @@ class Extragradient(DualSolver):
 
     grow: float = 1.2
     check_every: int = 10
-    requires = ("not loss.smooth", "loss.linear_slack", "prior.cumulant", "not cost_table.joint")
+    requires: ClassVar[tuple[str, ...]] = (
+        "not loss.smooth",
+        "loss.linear_slack",
+        "prior.cumulant",
+        "not cost_table.joint",
+    )
 
     def check(self) -> None:
         super().check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class SMO(DualSolver):
 
     rounds: int = 5
     check_every: int = 10
-    requires = (
+    requires: ClassVar[tuple[str, ...]] = (
         "not loss.smooth",
         "loss.linear_slack",
         "prior.cumulant",

@@ -53,4 +53,5 @@ def project_l1_ball(v: FloatArray, radius: float) -> FloatArray:
         else:
             open_entries = above[above > pivot]
     left = np.maximum(size - (total - radius) / count, 0.0)
-    return np.copysign(left * min(1.0, radius / left.sum()), v)
+    values: FloatArray = np.copysign(left * min(1.0, radius / left.sum()), v)
+    return values

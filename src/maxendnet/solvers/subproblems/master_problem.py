@@ -87,7 +87,7 @@ def _clarabel(P: Any, q: FloatArray, A: Any, b: FloatArray, cones: list[tuple[st
     settings.max_threads = 1
     settings.static_regularization_constant = 1e-11  # the default 1e-8 causes errors if multipliers differ by 1e6
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
-    solutions: list[Any] = []
+    solutions: list[tuple[str, FloatArray]] = []
     stop = threading.Event()
 
     def work() -> None:
