@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import Examples, distinct_labels
@@ -29,7 +28,7 @@ from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate_
 from maxendnet.text.fitting.internal_scheme import InternalTags, as_bioes
 from maxendnet.text.fitting.outside_bias import added_scores
 from maxendnet.text.fitting.search import search_constants
-from maxendnet.text.fitting.validation import Validation
+from maxendnet.text.fitting.validation import Evaluation, Validation
 from maxendnet.text.reading.columns import Columns
 from maxendnet.text.reading.errors import TextError, check_count
 from maxendnet.text.reading.spans import OUTSIDE, scheme_of
@@ -38,6 +37,7 @@ from maxendnet.text.results import confidence
 from maxendnet.text.results.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.results.scores import span_scorer
 from maxendnet.utils.checks import is_number
+from maxendnet.utils.scikit_learn import BaseEstimator, clone
 
 VERSION = 1
 MAX_ALL_PAIRS = 5_000_000
@@ -194,11 +194,15 @@ class Tagger(BaseEstimator):
             features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
 
         # attributes are set last, so that a fit that fails or is interrupted keeps those of the previous fit
-        self.features_, self.estimator_, self.scheme_, self.search_ = features, estimator, scheme, search
-        self.temperature_, self.outside_ = calibration.temperature, outside
-        self.inner_ = None if chosen.rules is None else InternalTags.of(estimator.classes_)
-        self.validation_ = [] if callback is None else callback.evaluations
-        self.classes_ = estimator.classes_
+        self.features_: TokenFeatures = features
+        self.estimator_: Any = estimator
+        self.scheme_: str = scheme
+        self.search_: PathSearchCV | None = search
+        self.temperature_: float = calibration.temperature
+        self.outside_: float = outside
+        self.inner_: InternalTags | None = None if chosen.rules is None else InternalTags.of(estimator.classes_)
+        self.validation_: list[Evaluation] = [] if callback is None else callback.evaluations
+        self.classes_: Any = estimator.classes_
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Tagger:
@@ -251,7 +255,8 @@ class Tagger(BaseEstimator):
         """Return an unfitted model for these examples."""
         if self._has_default_model:
             model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
-            model.set_params(**(self.model or {}))
+            settings: Any = self.model or {}
+            model.set_params(**settings)
         else:
             model = clone(self.model)
         pairs = "auto" if self.pairs is None and self._has_default_model else self.pairs
