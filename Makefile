@@ -86,7 +86,7 @@ lint: $(FOR_LINT)
 	$(RUN) -m ruff format --check
 	$(VENV)/bin/clang-format --dry-run --Werror $(KERNELS)
 	$(RUN) -m mypy
-	$(RUN) .ci/types.py
+	$(RUN) .ci/type_completeness.py
 	$(PYTHON) .ci/vocabulary.py
 
 format: $(FOR_LINT)

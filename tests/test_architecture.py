@@ -17,7 +17,7 @@ ALLOWED = {
     "version": "",
     "utils": "",
     "kernels": "",
-    "piece": "",
+    "piece": "utils",
     "data": CORE,
     "backends": CORE,
     "priors": CORE,

@@ -29,7 +29,7 @@ def quiet_interrupt() -> Iterator[None]:
 class Main(click.Group):
     """Group of commands. Commands of applications are imported on first use."""
 
-    applications = {
+    applications: dict[str, str] = {
         "web": "maxendnet.web.tool.commands",
         **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.tool.commands"),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from sklearn.base import BaseEstimator
+from maxendnet.utils.scikit_learn import BaseEstimator
 
 
 class Piece(BaseEstimator):
@@ -32,5 +32,6 @@ def options(piece: Any) -> dict[str, Any]:
     True
     """
     if not is_dataclass(piece):
-        return piece.get_params(deep=False)
+        parameters: dict[str, Any] = piece.get_params(deep=False)
+        return parameters
     return {field.name: getattr(piece, field.name) for field in fields(piece)}

@@ -89,7 +89,8 @@ class Posterior:
         """
         if not hasattr(self.prior, "scale"):
             raise AttributeError(f"{type(self.prior).__name__} is not a hierarchical prior; its weights have no scale")
-        return self.prior.scale(self.eta)
+        scale: FloatArray = self.prior.scale(self.eta)
+        return scale
 
     def sample(self, n: int = 1, random_state: Any = None) -> FloatArray:
         """Draw ``n`` weight vectors.

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from maxendnet.data.examples import Examples, as_examples
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.scikit_learn import BaseEstimator, TransformerMixin, clone
 
 FloatArray = NDArray[np.float64]
 
@@ -47,6 +47,9 @@ class OnNodes(TransformerMixin, BaseEstimator):
     [['even', 'odd', 'even'], ['odd', 'even']]
     """
 
+    feature_names_: tuple[str, ...] | None
+    n_features_in_: int
+
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
@@ -65,7 +68,7 @@ class OnNodes(TransformerMixin, BaseEstimator):
         """
         examples = as_examples(X, y)
         transformer, X = clone(self.transformer), examples.X
-        self.is_dense_ = X.nnz >= 0.1 * X.shape[0] * X.shape[1]
+        self.is_dense_: Any = X.nnz >= 0.1 * X.shape[0] * X.shape[1]
         if examples.y is None:
             transformer.fit(self._rows(examples))
         else:
@@ -151,7 +154,10 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
     def _kernel(self, A: Any, B: Any) -> FloatArray:
         parameters = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
         options = {name: value for name, value in parameters.items() if value is not None}
-        return pairwise_kernels(A, B, metric=self.kernel, filter_params=isinstance(self.kernel, str), **options)
+        kernel: FloatArray = pairwise_kernels(
+            A, B, metric=self.kernel, filter_params=isinstance(self.kernel, str), **options
+        )
+        return kernel
 
     def fit(self, X: Any, y: Any = None) -> KernelFeatures:
         """Choose landmarks among the rows.
@@ -184,9 +190,9 @@ class KernelFeatures(TransformerMixin, BaseEstimator):
             n += 1
         if n == 0:
             raise ValueError("The kernel is not positive on any row; choose another kernel.")
-        self.landmarks_ = distinct[chosen[:n]]
+        self.landmarks_: NDArray[np.float64] = distinct[chosen[:n]]
         self._factor = factor[chosen[:n], :n]
-        self.trace_left_ = float(left.sum()) / total
+        self.trace_left_: float = float(left.sum()) / total
         self._n_features_out = n
         return self
 

@@ -78,6 +78,9 @@ class Dask:
     >>> model = L2CRF(backend=Dask(client)).fit(X, y)           # doctest: +SKIP
     """
 
+    shards: int
+    timeout: float
+
     local = False
     """Shards are in other processes."""
 
@@ -93,7 +96,7 @@ class Dask:
         require_count("shards", shards)
         self.timeout, self.shards = float(timeout), int(shards)
         self._known_slots: tuple[float, list[str]] = (-np.inf, [])  # time of the last count, and slots
-        self.address = client if isinstance(client, str) else str(client.scheduler.address)
+        self.address: str = client if isinstance(client, str) else str(client.scheduler.address)
         self._client = None if isinstance(client, str) else client
 
     @property
@@ -330,7 +333,8 @@ class Dask:
         """Wait for futures, and return their results."""
         self._wait(futures)
         # the timeout is needed because a worker may die now, and its result is lost
-        return self._ask_scheduler(self.client.gather(futures, asynchronous=True))
+        values: list[Any] = self._ask_scheduler(self.client.gather(futures, asynchronous=True))
+        return values
 
     def _wait(self, futures: list[Any], give_up: Callable[[], bool] = lambda: False) -> bool:
         """Wait until all futures have ended. Return False if ``give_up`` returned True before."""
@@ -411,6 +415,9 @@ class Packed:
     >>> packed.value()[1]
     'loss'
     """
+
+    arrays: list[Any]
+    head: bytes
 
     def __init__(self, head: bytes, arrays: list[Any]) -> None:
         self.head, self.arrays = head, arrays
@@ -542,7 +549,8 @@ def pack(value: Any) -> bytes:
     except (pickle.PicklingError, AttributeError):  # pickle does not support local functions and lambdas
         import cloudpickle
 
-        return cloudpickle.dumps(value)
+        result: bytes = cloudpickle.dumps(value)
+        return result
 
 
 def unpack(packed: bytes, level: str) -> Any:

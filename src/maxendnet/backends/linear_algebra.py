@@ -43,4 +43,4 @@ class OneThread:
                 self._limits = None
 
 
-one_blas_thread = OneThread()
+one_blas_thread: OneThread = OneThread()

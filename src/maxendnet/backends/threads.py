@@ -52,8 +52,8 @@ class Threads:
                 f"n_jobs must be None or a whole number other than 0, got {n_jobs!r}; -1 is all processors."
             )
         require_count("shards", shards)
-        self.shards = int(shards)
-        self.n_jobs = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
+        self.shards: int = int(shards)
+        self.n_jobs: int = 1 if n_jobs is None else (n_jobs if n_jobs > 0 else max(1, _processors() + 1 + n_jobs))
 
     local = True
     """Shards are in this process."""

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.certificates.inequalities import clopper_pearson, margin_bound, mean_upper, pac_bayes_kl
@@ -18,6 +17,7 @@ from maxendnet.structures.base import decode
 from maxendnet.structures.weights.layout import Layout
 from maxendnet.utils.checks import is_number, require_count
 from maxendnet.utils.progress import progress_bar
+from maxendnet.utils.scikit_learn import clone
 
 LOSSES = ("share", "0/1")
 """Losses of an example: its share of wrong nodes; 0/1, which is 1 if any node is wrong."""
@@ -311,10 +311,11 @@ def _aligned_weights(estimator: Any, first_model: Any) -> FloatArray:
     if small.n_siblings:
         out.siblings[np.ix_(np.arange(len(segments.siblings)), at, at, at)] = segments.siblings
     out.label_features[:] = segments.label_features
-    return full.join(out)
+    values: FloatArray = full.join(out)
+    return values
 
 
-def _moved(small: Layout, full: Layout, node: FloatArray, at: NDArray) -> FloatArray:
+def _moved(small: Layout, full: Layout, node: FloatArray, at: NDArray[Any]) -> FloatArray:
     """Return node weights in another layout, where label k becomes ``at[k]``."""
     if small.seen is None:
         out = np.zeros((full.n_features, full.n_labels))
@@ -344,7 +345,9 @@ class _Losses:
         place = {label: k for k, label in enumerate(estimator.classes_.tolist())}
         labels = np.asarray(examples.y).tolist()
         # labels that the model does not know are -1, so they always count as wrong
-        self.truth: NDArray = np.fromiter((place.get(label, -1) for label in labels), dtype=np.int32, count=len(labels))
+        self.truth: NDArray[Any] = np.fromiter(
+            (place.get(label, -1) for label in labels), dtype=np.int32, count=len(labels)
+        )
 
     @property
     def n(self) -> int:

@@ -13,7 +13,7 @@ from maxendnet.data.ragged import place
 from maxendnet.data.truth import known
 
 
-def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = None) -> int:
+def rest_of(batch: Batch, examples: Examples, classes: NDArray[Any], given: Any = None) -> int:
     """Return the index of the label of all nodes that are not chosen.
 
     Parameters
@@ -66,7 +66,7 @@ def rest_of(batch: Batch, examples: Examples, classes: NDArray, given: Any = Non
     return int(best[0])
 
 
-def check_one_choice(batch: Batch, examples: Examples, classes: NDArray, rest: int) -> None:
+def check_one_choice(batch: Batch, examples: Examples, classes: NDArray[Any], rest: int) -> None:
     """Raise ``ValueError`` if an example has two chosen nodes."""
     chosen = np.flatnonzero((batch.label_sets or known(len(classes))).sets[batch.row, rest] == 0)
     owner = np.searchsorted(batch.offsets, chosen, side="right") - 1

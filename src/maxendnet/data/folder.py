@@ -66,10 +66,13 @@ class FolderWriter:
         Header of the existing examples, see `read_header`.
     """
 
+    folder: Path
+    header: dict[str, Any]
+
     def __init__(self, folder: Path, header: dict[str, Any]) -> None:
         self.folder, self.header = folder, header
         self._before = _header_bytes(folder)
-        self.places = {_key(label): k for k, label in enumerate(header["labels"])}
+        self.places: dict[Any, int] = {_key(label): k for k, label in enumerate(header["labels"])}
         self.names = None if header["names"] is None else {name: k for k, name in enumerate(header["names"])}
         self._files: dict[str, Any] = {}
 
@@ -358,7 +361,7 @@ def read_header(folder: Path) -> dict[str, Any]:
         raise FolderError(
             f"{path} is damaged: its checksum does not match its content. Copy or write the folder again."
         )
-    header = json.loads(body)
+    header: dict[str, Any] = json.loads(body)
     if header["format"] != FORMAT:
         raise FolderError(
             f"{folder} has format {header['format']}, but this version of maxendnet reads format {FORMAT}."

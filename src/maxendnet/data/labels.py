@@ -202,7 +202,10 @@ def _with_frozen_sets(labels: list[Any]) -> list[Any]:
     """Replace sets by frozensets, and sets of one label by the label."""
     if not any(issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))):
         return labels
-    frozen = lambda members: next(iter(members)) if len(members) == 1 else frozenset(members)  # noqa: E731
+
+    def frozen(members: Any) -> Any:
+        return next(iter(members)) if len(members) == 1 else frozenset(members)
+
     return [frozen(label) if isinstance(label, (set, frozenset)) else label for label in labels]
 
 
@@ -219,7 +222,8 @@ def _objects(row: Array, name: str) -> list[Any]:
                 f"{name} has dtype {row.dtype}, for which Python has no type; use strings or "
                 "y.astype('datetime64[us]')."
             )
-    return row.tolist()
+    values: list[Any] = row.tolist()
+    return values
 
 
 def _check_labels(labels: Array, offsets: IntArray, flat: bool, name: str) -> None:

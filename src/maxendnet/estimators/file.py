@@ -248,7 +248,10 @@ def _build(content: Content, path: str) -> Any:
 
 def _build_estimator(content: Content, path: str) -> MarkovNetwork:
     header, value = content.header, FromPlain(content.arrays)
-    part = lambda key: entry(header, key, "the header")  # noqa: E731
+
+    def part(key: str) -> Any:
+        return entry(header, key, "the header")
+
     name, settings = checks.pair(part("estimator"), "the estimator")
     if name not in ESTIMATORS:
         raise ModelFileError(f"the unknown estimator {name!r}")
@@ -284,7 +287,8 @@ def _build_estimator(content: Content, path: str) -> MarkovNetwork:
     changed = estimator.changed_structure()
     if changed:
         raise ModelFileError(changed)
-    return estimator
+    fitted: MarkovNetwork = estimator
+    return fitted
 
 
 def _setting(key: str, plain: Any, value: FromPlain, path: str) -> Any:
@@ -346,7 +350,10 @@ def _ragged(described: dict[str, Any], name: str, value: FromPlain) -> Any:
 
 def _report(plain: Any, trace: Any, value: FromPlain, estimator: Any) -> FitReport:
     """Return the report of the fit. If there is no certificate, dual and gap are NaN."""
-    part = lambda key: value(entry(plain, key, "fit"))  # noqa: E731
+
+    def part(key: str) -> Any:
+        return value(entry(plain, key, "fit"))
+
     gap = checks.number(part("gap"), "gap", nan=True)
     if gap < 0:
         raise ModelFileError(f"gap is {gap}, expected at least 0")
@@ -379,8 +386,12 @@ def _constants(fit: Any, estimator: Any) -> dict[str, float]:
 
 
 def _posterior(plain: Any, value: FromPlain, n_weights: int) -> Any:
-    part = lambda key: value(entry(plain, key, "posterior"))  # noqa: E731
-    vector = lambda key, **more: checks.vector(part(key), n_weights, f"posterior {key}", **more)  # noqa: E731
+    def part(key: str) -> Any:
+        return value(entry(plain, key, "posterior"))
+
+    def vector(key: str, **more: Any) -> Any:
+        return checks.vector(part(key), n_weights, f"posterior {key}", **more)
+
     kind = entry(plain, "kind", "posterior")
     if kind == "exact":
         prior = part("prior")

@@ -27,7 +27,7 @@ EXTRAS = ("edges", "edge_types", "edge_features", "node_types", "allowed", "labe
 """Optional arrays of `Examples` that affect predictions."""
 
 
-class Labellings(list):
+class Labellings(list[Any]):
     """List with a list of labels for each example.
 
     ``np.asarray`` returns a 1-D array of lists, so that ``cross_val_predict`` can concatenate predictions.
@@ -41,7 +41,7 @@ class Labellings(list):
     """
 
     @classmethod
-    def split(cls, nodes: NDArray, offsets: NDArray[np.int64]) -> Labellings:
+    def split(cls, nodes: NDArray[Any], offsets: NDArray[np.int64]) -> Labellings:
         """Split the labels of all nodes by example.
 
         Examples
@@ -52,7 +52,7 @@ class Labellings(list):
         labels = nodes.tolist()  # slicing a list is ten times faster than slicing an array
         return cls([labels[first:last] for first, last in pairwise(offsets.tolist())])
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray:
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
         out = np.empty(len(self), dtype=object)
         for i, labels in enumerate(
             self
@@ -109,7 +109,7 @@ class FittedModel:
 
     structure: Any
     layout: Any
-    classes: NDArray
+    classes: NDArray[Any]
     weights: FloatArray
     posterior: Any
     n_features_in: int
@@ -194,7 +194,12 @@ class FittedModel:
         return self.structure.label_view(bound.within_truth)
 
     def bind_entries(
-        self, data: FloatArray, indices: NDArray, indptr: NDArray, offsets: NDArray[np.int64], rules: Any = None
+        self,
+        data: FloatArray,
+        indices: NDArray[Any],
+        indptr: NDArray[Any],
+        offsets: NDArray[np.int64],
+        rules: Any = None,
     ) -> Any:
         """Bind sequences to the structure without checks. Their features are the arrays of a CSR matrix."""
         binder = self._binder(rules)
@@ -214,7 +219,8 @@ class FittedModel:
         """Return the weight arrays as a dict, with the names that the structure defines."""
         named = self.structure.named_weights(self.layout, self.weights)
         ngrams = self.structure.ngram_weights(self.layout, self.weights, self.classes)
-        return named if ngrams is None else named | {"ngrams": ngrams}
+        values: dict[str, Any] = named if ngrams is None else named | {"ngrams": ngrams}
+        return values
 
     def labellings(self, examples: Examples, labels: NDArray[np.int32]) -> Any:
         """Convert label indices to a list of labels per example, or to one array if X was a table."""

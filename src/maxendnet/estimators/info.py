@@ -32,7 +32,10 @@ def describe(path: str | os.PathLike[str], top: int = 5) -> dict[str, Any]:
     *transformers, model = [step for _, step in whole.steps] if hasattr(whole, "steps") else [whole]
     layout = model.model_.layout
     labels = [_plain(label) for label in model.classes_.tolist()]
-    size = lambda name: getattr(layout, name, 0)  # noqa: E731 - layouts of other classes lack it
+
+    def size(name: str) -> int:
+        return int(getattr(layout, name, 0))  # layouts of other classes lack it
+
     n_states = size("n_labels") // max(1, len(labels)) or 1
     states = labels if n_states == 1 else [f"{label}, state {k}" for label in labels for k in range(n_states)]
     weights = model.model_.weights

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import ClassifierTags
-from sklearn.utils.metaestimators import available_if
 
 from maxendnet import solvers
 from maxendnet.backends import one_blas_thread
@@ -20,20 +18,21 @@ from maxendnet.data.examples import Examples, as_examples, distinct_labels
 from maxendnet.estimators.fitted import FitReport, FittedModel
 from maxendnet.estimators.prediction import Predictor
 from maxendnet.estimators.setting_hints import hint_for, with_hints
-from maxendnet.estimators.settings import COMMON, documented, more_regularisation
+from maxendnet.estimators.settings import COMMON, ScaleFunctions, Seed, documented, more_regularisation
 from maxendnet.estimators.warm_prior import grown_layout, prior_after, with_known_names
-from maxendnet.losses import Hinge
+from maxendnet.losses import Hinge, Log
 from maxendnet.posterior import PointEstimate, Posterior
 from maxendnet.priors import Gaussian
-from maxendnet.priors.base import offers
+from maxendnet.priors.base import Prior, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers import Monitor, Solver, run
-from maxendnet.solvers.base import Result, Support, check_requirements
+from maxendnet.solvers.base import Hook, Result, Support, check_requirements
 from maxendnet.solvers.choose import Choice, default_solver
 from maxendnet.solvers.concave_convex import ConcaveConvex, RoundsState
 from maxendnet.solvers.self_training import SelfTraining, SelfTrainingState
 from maxendnet.structures import as_structure
 from maxendnet.utils.checks import generator, is_number, require_count, require_level
+from maxendnet.utils.scikit_learn import available_if, clone
 from maxendnet.utils.suggest import did_you_mean
 from maxendnet.utils.warn import warn_caller
 
@@ -65,7 +64,14 @@ class MarkovNetwork(Predictor):
 
     documented_parameters = COMMON
     """Parameters and attributes that the docstrings of subclasses share."""
-    at_scale: ClassVar[Mapping[str, Callable[[float], float]]] = {}
+    solver: Solver | None
+    tol: float
+    max_passes: int
+    warm_start: bool
+    random_state: Seed
+    verbose: int
+    callback: Hook | None
+    at_scale: ClassVar[ScaleFunctions] = {}
     """Values of "scale" by hyper-parameter: functions of the mean squared norm of the features of a node."""
     warns_of_gap = True
     """Whether a fit warns if it ends above ``tol``. Fits of a search do not warn."""
@@ -76,13 +82,17 @@ class MarkovNetwork(Predictor):
         if "__init__" in vars(cls):
             cls.__init__ = with_hints(cls.__init__)  # type: ignore[method-assign]
 
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None: ...
+
     def _store(self, arguments: dict[str, Any]) -> None:
         """Store the ``locals()`` of an ``__init__`` as attributes."""
         for name, value in arguments.items():
             if name != "self":
                 setattr(self, name, value)
 
-    def set_params(self, **params: Any) -> MarkovNetwork:
+    def set_params(self, **params: Any) -> Self:
         """Set parameters by name. Parameters of the structure are set as ``structure__bias=True``."""
         hint = hint_for(type(self), params)
         if hint:
@@ -110,7 +120,7 @@ class MarkovNetwork(Predictor):
             values |= {name: float(f"{self.at_scale[name](squared_norm):.3g}") for name in scaled}
         return values | {name: earlier[name] for name in scaled if name in earlier}
 
-    def compose(self, constants: Mapping[str, Any] | None = None) -> tuple[Any, Any, float]:
+    def compose(self, constants: Mapping[str, Any] | None = None) -> tuple[Prior, Hinge | Log, float]:
         """Return the prior, the loss and C.
 
         ``constants`` is a result of the method `constants`, by default the one without examples.
@@ -141,7 +151,8 @@ class MarkovNetwork(Predictor):
             choice = default_solver(problem, self.tol, unlabelled)
             if in_rounds:
                 options = {"weight": unlabelled} if isinstance(choice.solver, SelfTraining) else {}
-                choice = choice._replace(solver=type(choice.solver)(**options, inner=requested))
+                kind: Any = type(choice.solver)
+                choice = choice._replace(solver=kind(**options, inner=requested))
         else:
             choice = Choice(requested, "requested")
         check_requirements(choice.solver, problem)
@@ -157,7 +168,8 @@ class MarkovNetwork(Predictor):
     def __getstate__(self) -> dict[str, Any]:
         # solver states cannot be copied or pickled, so the next fit of a copy is not a warm start
         state = super().__getstate__()
-        return state | {"_state": None} if "_state" in state else state
+        values: dict[str, Any] = state | {"_state": None} if "_state" in state else state
+        return values
 
     def _for_workers(self) -> Self:
         estimator = super()._for_workers()
@@ -169,7 +181,7 @@ class MarkovNetwork(Predictor):
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, node_weight: Any = None, *, checkpoint: Any = None,
         checkpoint_every: float = 60.0,
-    ) -> MarkovNetwork:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Learn from labelled examples.
 
         Parameters
@@ -216,7 +228,7 @@ class MarkovNetwork(Predictor):
         return self._fit(examples, classes, problem, rng, constants, self._checkpoint(checkpoint, checkpoint_every))
 
     @available_if(supports_partial_fit)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MarkovNetwork:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from additional examples, with the last posterior as the prior.
 
         The prior is a Gaussian with the mean and variance of the last posterior. Features with new names get new
@@ -258,12 +270,14 @@ class MarkovNetwork(Predictor):
         return self._fit(examples, model.classes, problem, rng, constants)
 
     def _fit(
-        self, examples: Examples, classes: NDArray, problem: Problem, rng: Any, constants: dict[str, Any],
+        self, examples: Examples, classes: NDArray[Any], problem: Problem, rng: Any, constants: dict[str, Any],
         checkpoint: Any = None,
-    ) -> MarkovNetwork:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Solve a problem, and set the fitted model."""
         solver, rule = self._choose_solver(problem)
-        hooks = [Monitor(self.verbose, type(self).__name__), *([] if self.callback is None else [self.callback])]
+        hooks: list[Hook] = [Monitor(self.verbose, type(self).__name__)]
+        if self.callback is not None:
+            hooks.append(self.callback)
         with one_blas_thread:
             result = run(
                 solver, problem, tol=self.tol, max_passes=self.max_passes, warm=self._warm_state(solver, problem),
@@ -335,7 +349,7 @@ class MarkovNetwork(Predictor):
         return examples
 
     def pose(
-        self, examples: Any, classes: NDArray, layout: Any = None, prior: Any = None,
+        self, examples: Any, classes: NDArray[Any], layout: Any = None, prior: Any = None,
         constants: Mapping[str, Any] | None = None,
     ) -> Problem:  # fmt: skip
         """Return the learning problem, optionally with another layout, prior or constants."""
@@ -375,7 +389,7 @@ class MarkovNetwork(Predictor):
     def warm_state(self, state: Any) -> None:
         self._state = state
 
-    def _model(self, examples: Examples, classes: NDArray, problem: Problem, result: Result) -> FittedModel:
+    def _model(self, examples: Examples, classes: NDArray[Any], problem: Problem, result: Result) -> FittedModel:
         last = result
         while isinstance(last.state, (RoundsState, SelfTrainingState)):  # report the last convex problem
             best = last.state.best_round
@@ -441,7 +455,8 @@ class MarkovNetwork(Predictor):
         offsets, support = self._support
         if callable(support):
             self._support = (offsets, support())
-        return self._support
+        loaded: tuple[NDArray[np.int64], Support] = self._support
+        return loaded
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, which `maxendnet.load` reads."""

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from maxendnet.data.examples import Examples, as_examples
@@ -16,6 +15,7 @@ from maxendnet.data.ragged import gather
 from maxendnet.data.sparse_matrices import is_sparse
 from maxendnet.estimators.table import L2CRF
 from maxendnet.structures.graph import Graph
+from maxendnet.utils.scikit_learn import BaseEstimator, ClassifierMixin, clone
 
 FloatArray = NDArray[np.float64]
 
@@ -64,6 +64,9 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
     [[0, 1], [1, 2]]
     """
 
+    edges_: NDArray[np.int32]
+    estimator_: L2CRF | Any
+
     def __init__(self, edges: Any = "tree", estimator: Any = None) -> None:
         self.edges = edges
         self.estimator = estimator
@@ -93,7 +96,7 @@ class MultiLabel(ClassifierMixin, BaseEstimator):
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64)
         indicators = read_indicators(y, X.shape[0])
-        self.n_labels_ = indicators.shape[1]
+        self.n_labels_: Any = indicators.shape[1]
         edges = self._edges(indicators)
         labels = [row.tolist() for row in indicators]
         examples = as_examples(self._examples(X, edges), labels, sample_weight=sample_weight, estimator="MultiLabel")
@@ -184,7 +187,8 @@ def read_indicators(y: Any, n_rows: int) -> NDArray[np.int64]:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n_rows, len(y)]}")
     if y.dtype.kind not in "biuf" or not np.isin(y, (0, 1)).all():
         raise ValueError(f"y must contain only zeros and ones, got the values {np.unique(y)[:5]}. Unknown label type.")
-    return y.astype(np.int64)
+    indices: NDArray[np.int64] = y.astype(np.int64)
+    return indices
 
 
 def chow_liu_tree(Y: NDArray[np.int64]) -> NDArray[np.int32]:

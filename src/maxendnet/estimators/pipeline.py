@@ -51,7 +51,10 @@ def _describe_step(name: str, step: Any, plain: ToPlain) -> dict[str, Any]:
     check_is_fitted(step, "transformer_")
     fitted, names = step.transformer_, step.feature_names_
     encoded = None if names is None else np.frombuffer(json.dumps(list(names)).encode(), dtype=np.uint8)
-    value = lambda key, item: plain(item, f"{name}__{key}")  # noqa: E731
+
+    def value(key: str, item: Any) -> Any:
+        return plain(item, f"{name}__{key}")
+
     return {
         "name": name,
         "transformer": [type(fitted).__name__, {k: value(k, v) for k, v in fitted.get_params(deep=False).items()}],
@@ -81,7 +84,9 @@ def build_pipeline(steps: Any, estimator: Any, value: FromPlain) -> Pipeline:
 
 
 def _build_step(step: Any, value: FromPlain) -> OnNodes:
-    part = lambda key: entry(step, key, "a step")  # noqa: E731
+    def part(key: str) -> Any:
+        return entry(step, key, "a step")
+
     name, settings = checks.pair(part("transformer"), "a transformer")
     if name not in CLASSES:
         raise ModelFileError(f"the unknown transformer {name!r}")

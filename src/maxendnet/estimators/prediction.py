@@ -10,19 +10,20 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.backends import Backend, Threads
 from maxendnet.data.examples import Examples
 from maxendnet.data.truth import known_nodes
-from maxendnet.estimators.fitted import FittedModel
+from maxendnet.estimators.fitted import FittedModel, FloatArray
 from maxendnet.piece import options
 from maxendnet.problem.partitions import partitions_of
+from maxendnet.solvers.base import TraceRow
 from maxendnet.structures import as_structure
-from maxendnet.structures.base import decode
+from maxendnet.structures.base import Structure, decode
 from maxendnet.utils.checks import generator, require_count
 from maxendnet.utils.memory import check_memory
+from maxendnet.utils.scikit_learn import BaseEstimator
 from maxendnet.utils.warn import warn_caller
 
 
@@ -32,9 +33,38 @@ class Predictor(BaseEstimator):
     Subclasses have the settings ``structure``, ``n_jobs`` and ``backend``. `set_model` sets the fitted attributes.
     """
 
-    structure: Any
+    structure: Structure | str
     n_jobs: int | None
-    backend: Any
+    backend: Backend | None
+
+    model_: FittedModel
+    classes_: NDArray[Any]
+    posterior_: Any
+    n_features_in_: int
+    feature_names_: tuple[str, ...] | None
+    # from the report of the fit
+    objective_: float
+    dual_: float
+    gap_: float
+    converged_: bool
+    which_: str
+    n_passes_: int
+    trace_: list[TraceRow]
+    round_gap_: float
+    n_rounds_: int
+    solver_: str
+    C_: float
+    lam_: float
+    # weights, by the names of the structure
+    coef_: FloatArray
+    transitions_: FloatArray
+    siblings_: FloatArray
+    intercept_: FloatArray
+    start_: FloatArray
+    end_: FloatArray
+    edge_coef_: FloatArray
+    label_coef_: FloatArray
+    ngrams_: dict[tuple[Any, ...], float]
 
     def set_model(self, model: FittedModel) -> None:
         """Set the fitted attributes, such as ``classes_``, from a fitted model."""
@@ -48,7 +78,7 @@ class Predictor(BaseEstimator):
             setattr(self, f"{name}_", part)
 
     @property
-    def feature_names_in_(self) -> NDArray:
+    def feature_names_in_(self) -> NDArray[Any]:
         """Feature names as in scikit-learn. The attribute does not exist if features have no names."""
         if getattr(self, "feature_names_", None) is None:
             raise AttributeError(f"{type(self).__name__} was fitted on features without names")
@@ -228,7 +258,7 @@ class Predictor(BaseEstimator):
         -------
         ndarray of shape (n_rows, n_labels)
         """
-        marginals = self.predict_marginals(X)
+        marginals: list[Any] | NDArray[np.float64] = self.predict_marginals(X)
         if isinstance(marginals, list):
             raise ValueError(
                 f"predict_proba needs a table with a row per example, but X is a list of {len(marginals)} examples; "
@@ -308,7 +338,8 @@ class Predictor(BaseEstimator):
     def decision_function(self, X: Any, given: Any = None, rules: Any = None) -> NDArray[np.float64]:
         """Return the score of the best labelling of each example, of shape (n_examples,)."""
         _, bound = self._prepare(X, given, rules)
-        return bound.maximum(self.model_.weights, backend=self._backend())[0]
+        values: NDArray[np.float64] = bound.maximum(self.model_.weights, backend=self._backend())[0]
+        return values
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy over all nodes with known labels.
@@ -340,7 +371,7 @@ class Predictor(BaseEstimator):
             return float(right.mean()) if len(right) else float("nan")
         return float(np.average(right, weights=np.repeat(truth.sample_weight, np.diff(truth.offsets))[known]))
 
-    def _warn_of_unseen_labels(self, labels: NDArray) -> None:
+    def _warn_of_unseen_labels(self, labels: NDArray[Any]) -> None:
         """Warn about true labels that did not occur in `fit`, which are never predicted."""
         unseen = Counter(labels.tolist())
         for label in self.classes_.tolist():
@@ -388,7 +419,8 @@ def decode_votes(bound: Any, posterior: Any, n_draws: int, rng: np.random.Genera
     nodes = np.arange(len(votes))
     for _ in range(n_draws):
         votes[nodes, decode(bound, posterior.sample(1, rng)[0], backend)] += 1
-    return votes.argmax(axis=1).astype(np.int32)
+    labels: NDArray[np.int32] = votes.argmax(axis=1).astype(np.int32)
+    return labels
 
 
 def offered(bound: Any, method: str) -> Any:

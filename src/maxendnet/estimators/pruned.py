@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames
 from maxendnet.estimators.fitted import FittedModel
 from maxendnet.posterior import PointEstimate, Posterior, VariationalPosterior
 from maxendnet.structures.weights.layout import SeenPairs
+from maxendnet.utils.scikit_learn import clone
 
 FloatArray = NDArray[np.float64]
 

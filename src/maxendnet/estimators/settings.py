@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+Scale = Literal["scale"]
+"""Value of a hyper-parameter that is computed from the mean squared norm of the features of a node."""
+ScaleFunctions = Mapping[str, Callable[[float], float]]
+"""Functions that compute values of "scale" from the mean squared norm, by hyper-parameter."""
+Seed = int | np.random.Generator | None
 
 COMMON = """\
     structure : a structure or its name, default="chain"

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from maxendnet import solvers
+from maxendnet.backends import Backend
 from maxendnet.data.annotations import LARGEST_WEIGHT
+from maxendnet.data.examples import Examples
+from maxendnet.estimators.fitted import FittedModel
 from maxendnet.estimators.markov_network import MarkovNetwork
-from maxendnet.estimators.settings import COMMON
+from maxendnet.estimators.settings import COMMON, Scale, ScaleFunctions, Seed
 from maxendnet.losses import Hinge, Log
 from maxendnet.piece import Piece
 from maxendnet.posterior import VariationalPosterior
 from maxendnet.priors import L1, Flat, Gaussian, L1Ball, Laplace
-from maxendnet.priors.base import FloatArray, offers
-from maxendnet.solvers.base import Result, check_requirements
+from maxendnet.priors.base import FloatArray, Prior, capable, offers
+from maxendnet.problem import Problem
+from maxendnet.solvers.base import Hook, Result, Solver, check_requirements
+from maxendnet.structures.base import Structure
 from maxendnet.utils.checks import is_number, require_count
 
+Costs = ArrayLike | Mapping[Any, float]
+"""Costs by true and predicted label."""
+ClassWeight = Mapping[Any, float] | Literal["balanced"]
+Completion = Literal["best", "average"]
+Pieces = tuple[Prior, Hinge | Log, float]
+"""Prior, loss and C."""
 CLOSER = "a larger C fits the examples closer."
 UNPENALISED = "for no penalty use CRF()."
 MARGIN_PARAMETERS = """\
@@ -56,11 +69,29 @@ class MaxEnDNet(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, prior=None, loss=None, C=1.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    prior: Prior | None
+    loss: Hinge | Log | None
+    C: float
+
+    def __init__(
+        self,
+        prior: Prior | None = None,
+        loss: Hinge | Log | None = None,
+        C: float = 1.0,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         prior = Gaussian() if self.prior is None else self.prior
         loss = Hinge() if self.loss is None else self.loss
         if not (isinstance(prior, Piece) and hasattr(prior, "penalty")):
@@ -69,11 +100,11 @@ class MaxEnDNet(MarkovNetwork):
             raise ValueError(f"loss must be Hinge() or Log(), got {loss!r}.")
         return prior, loss, positive("C", self.C, CLOSER, LARGEST_WEIGHT)
 
-    def _report(self, problem, result: Result):
+    def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         if not offers(problem.prior, "variational_bound"):
             return super()._report(problem, result)
         v = result.state.used_variance
-        posterior = VariationalPosterior(result.w, v, problem.prior.bound(result.w, v))
+        posterior = VariationalPosterior(result.w, v, capable(problem.prior, "variational_bound").bound(result.w, v))
         return result.primal, result.dual, result.gap, posterior
 
 
@@ -81,8 +112,12 @@ class MarginModel(MarkovNetwork):
     """Base class of the estimators with the hinge loss."""
 
     documented_parameters = MARGIN_PARAMETERS + COMMON
+    cost: Costs | None
+    class_weight: ClassWeight | None
+    completion: Completion
+    unlabelled: float
 
-    def _hinge(self):
+    def _hinge(self) -> Hinge:
         return Hinge(self.cost, completion=self.completion, class_weight=self.class_weight)
 
 
@@ -108,14 +143,31 @@ class M3N(MarginModel):
     [['a', 'b'], ['b']]
     """
 
-    at_scale: ClassVar = {"C": lambda squared_norm: 2.5 / squared_norm}
+    C: float | Scale
 
-    def __init__(self, C="scale", cost=None, class_weight=None, completion="best", unlabelled=0.0, structure="chain",
-                 solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False, random_state=None, verbose=0,
-                 backend=None, callback=None):  # fmt: skip
+    at_scale: ClassVar[ScaleFunctions] = {"C": lambda squared_norm: 2.5 / squared_norm}
+
+    def __init__(
+        self,
+        C: float | Scale = "scale",
+        cost: Costs | None = None,
+        class_weight: ClassWeight | None = None,
+        completion: Completion = "best",
+        unlabelled: float = 0.0,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         C = (constants or self.constants())["C"]
         return Gaussian(), self._hinge(), positive("C", C, CLOSER, LARGEST_WEIGHT, or_scale=True)
 
@@ -156,14 +208,37 @@ class LapMEDN(MarginModel):
     'exact'
     """
 
-    at_scale: ClassVar = {"lam": lambda squared_norm: 3.0 * squared_norm}
+    C: float
+    lam: float | Scale
+    method: Literal["exact", "variational"]
+    iterations: int | None
 
-    def __init__(self, C=3.0, lam="scale", method="exact", iterations=None, cost=None, class_weight=None,
-                 completion="best", unlabelled=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000,
-                 n_jobs=None, warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    at_scale: ClassVar[ScaleFunctions] = {"lam": lambda squared_norm: 3.0 * squared_norm}
+
+    def __init__(
+        self,
+        C: float = 3.0,
+        lam: float | Scale = "scale",
+        method: Literal["exact", "variational"] = "exact",
+        iterations: int | None = None,
+        cost: Costs | None = None,
+        class_weight: ClassWeight | None = None,
+        completion: Completion = "best",
+        unlabelled: float = 0.0,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         lam = (constants or self.constants())["lam"]
         lam = positive("lam", lam, "a larger lam is a sparser prior.", or_scale=True)
         loss, C = self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
@@ -176,7 +251,7 @@ class LapMEDN(MarginModel):
         # the fixed point of Algorithm 1 is the exact model with four times lam and twice C
         return Laplace(4 * lam), loss, 2 * C
 
-    def _requested_solver(self, problem):
+    def _requested_solver(self, problem: Problem) -> Solver | None:
         solver = super()._requested_solver(problem)
         if self.method == "exact" or isinstance(solver, solvers.ConcaveConvex):
             return solver
@@ -185,7 +260,7 @@ class LapMEDN(MarginModel):
             check_requirements(solver, problem.replace(prior=Gaussian()))
         return solvers.Variational(self.iterations, solver)
 
-    def _model(self, examples, classes, problem, result: Result):
+    def _model(self, examples: Examples, classes: NDArray[Any], problem: Problem, result: Result) -> FittedModel:
         model = super()._model(examples, classes, problem, result)
         if self.method == "exact":
             return model
@@ -198,17 +273,17 @@ class LapMEDN(MarginModel):
             report = report._replace(objective=trace[-1].primal)
         return replace(model, report=report)
 
-    def _halved(self, problem, value: float) -> float:
+    def _halved(self, problem: Problem, value: float) -> float:
         """Convert a value of the exact problem to the objective of Algorithm 1.
 
         The exact problem has four times lam and twice C.
         """
-        return 0.5 * value + problem.n_weights * (1 + 0.5 * np.log(problem.prior.lam / 4))
+        return float(0.5 * value + problem.n_weights * (1 + 0.5 * np.log(laplace(problem).lam / 4)))
 
-    def _report(self, problem, result: Result):
+    def _report(self, problem: Problem, result: Result) -> tuple[float, float, float, Any]:
         if self.method == "exact":
             return super()._report(problem, result)
-        lam, mu = problem.prior.lam / 4, result.w
+        lam, mu = laplace(problem).lam / 4, result.w
         # At convergence, each variance is optimal for its mean. After a fixed number of iterations it is that of the
         # last Gaussian problem, as in the paper, and the objective is higher by `excess`.
         best = (1 + np.sqrt(1 + 4 * lam * mu**2)) / (2 * lam)
@@ -244,12 +319,31 @@ class L1M3N(MarginModel):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, C=0.5, radius=None, cost=None, class_weight=None, completion="best", unlabelled=0.0,
-                 structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
-                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    C: float
+    radius: float | None
+
+    def __init__(
+        self,
+        C: float = 0.5,
+        radius: float | None = None,
+        cost: Costs | None = None,
+        class_weight: ClassWeight | None = None,
+        completion: Completion = "best",
+        unlabelled: float = 0.0,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         ball = self.radius is not None
         prior = L1Ball(positive("radius", self.radius, "None is the penalty form.")) if ball else L1(0.5)
         return prior, self._hinge(), positive("C", self.C, CLOSER, LARGEST_WEIGHT)
@@ -272,11 +366,22 @@ class CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None, warm_start=False,
-                 random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    def __init__(
+        self,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         return Flat(), Log(), 1.0
 
 
@@ -299,11 +404,25 @@ class L1CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    def __init__(self, lam=0.5, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    lam: float
+
+    def __init__(
+        self,
+        lam: float = 0.5,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         return L1(positive("lam", self.lam, UNPENALISED)), Log(), 1.0
 
 
@@ -332,15 +451,37 @@ class L2CRF(MarkovNetwork):
     [['a', 'b'], ['b']]
     """
 
-    at_scale: ClassVar = {"lam": lambda squared_norm: 0.03 * squared_norm}
+    lam: float | Scale
+    margin: float
 
-    def __init__(self, lam="scale", margin=0.0, structure="chain", solver=None, tol=1e-2, max_passes=1000, n_jobs=None,
-                 warm_start=False, random_state=None, verbose=0, backend=None, callback=None):  # fmt: skip
+    at_scale: ClassVar[ScaleFunctions] = {"lam": lambda squared_norm: 0.03 * squared_norm}
+
+    def __init__(
+        self,
+        lam: float | Scale = "scale",
+        margin: float = 0.0,
+        structure: Structure | str = "chain",
+        solver: Solver | None = None,
+        tol: float = 1e-2,
+        max_passes: int = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        random_state: Seed = None,
+        verbose: int = 0,
+        backend: Backend | None = None,
+        callback: Hook | None = None,
+    ) -> None:
         self._store(locals())
 
-    def compose(self, constants=None):
+    def compose(self, constants: Mapping[str, Any] | None = None) -> Pieces:
         lam = positive("lam", (constants or self.constants())["lam"], UNPENALISED, or_scale=True)
         return Gaussian(1.0 / lam), Log(self.margin), 1.0
+
+
+def laplace(problem: Problem) -> Laplace:
+    """Return the Laplace prior of a problem."""
+    assert isinstance(problem.prior, Laplace)
+    return problem.prior
 
 
 def positive(name: str, value: Any, hint: str, largest: float = np.inf, or_scale: bool = False) -> float:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet.datasets import SyntheticChains, fetch_ocr_letters, make_synthetic_chains
@@ -19,6 +18,7 @@ from maxendnet.estimators import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.utils.atomic_write import write_whole
 from maxendnet.utils.progress import progress_bar
+from maxendnet.utils.scikit_learn import clone
 
 # Constants were chosen from a coarse grid, on five seeds of the synthetic chains (including the one shown), and on the
 # split of the letters that is shown. So this is a demonstration, not a fair comparison of the models.
@@ -247,4 +247,5 @@ def _figure(chains: SyntheticChains, models: Sequence[Any], rows: Sequence[Row],
 
 def _direction(coef: np.ndarray) -> np.ndarray:
     difference = coef[:, 1] - coef[:, 0]
-    return difference / max(float(np.linalg.norm(difference)), 1e-300)
+    values: np.ndarray = difference / max(float(np.linalg.norm(difference)), 1e-300)
+    return values

@@ -39,7 +39,7 @@ def cost_rows(matrix: FloatArray, label_sets: LabelSets) -> FloatArray:
     return rows * label_sets.weight[:, None]
 
 
-def named_costs(cost: dict[Any, Any], classes: NDArray) -> Any:
+def named_costs(cost: dict[Any, Any], classes: NDArray[Any]) -> Any:
     """Convert a dict of costs to a matrix; missing pairs ``(true, predicted)`` cost 1.
 
     Examples
@@ -74,7 +74,7 @@ class JointCosts(NamedTuple):
     """(n_costs,)"""
 
 
-def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any], dict[Any, Any]]:
+def split_costs(cost: dict[Any, Any], classes: NDArray[Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
     """Split a dict of costs into costs of single labels and joint costs of several labels.
 
     Examples
@@ -90,7 +90,7 @@ def split_costs(cost: dict[Any, Any], classes: NDArray) -> tuple[dict[Any, Any],
     return {k: v for k, v in cost.items() if not is_joint(k)}, {k: v for k, v in cost.items() if is_joint(k)}
 
 
-def joint_costs(cost: dict[Any, Any], classes: NDArray) -> JointCosts | None:
+def joint_costs(cost: dict[Any, Any], classes: NDArray[Any]) -> JointCosts | None:
     """Convert a dict of joint costs to arrays.
 
     Its keys are ``((true, true), (predicted, predicted))``.
@@ -182,10 +182,11 @@ def ngram_table(costs: JointCosts, structure: Any) -> NGramTable:
 
 def _is_known(structure: Any) -> NDArray[np.bool_]:
     """Whether a node has a single possible true label."""
-    return structure.label_sets.sets.sum(axis=1)[structure.row] == 1
+    values: NDArray[np.bool_] = structure.label_sets.sets.sum(axis=1)[structure.row] == 1
+    return values
 
 
-def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) -> FloatArray:
+def class_weights(weight: Any, classes: NDArray[Any], y: NDArray[Any] | dict[Any, int]) -> FloatArray:
     """Return the cost factor of each class, from a dict or "balanced"; 1 by default.
 
     Parameters
@@ -209,7 +210,8 @@ def class_weights(weight: Any, classes: NDArray, y: NDArray | dict[Any, int]) ->
     if isinstance(weight, str) and weight == "balanced":
         count_of = y if isinstance(y, dict) else Counter(y.tolist())
         counts = np.array([count_of.get(label, 0) for label in place])
-        return counts.sum() / (len(classes) * np.maximum(counts, 1.0))
+        values: FloatArray = counts.sum() / (len(classes) * np.maximum(counts, 1.0))
+        return values
     if not isinstance(weight, dict):
         raise ValueError(f"class_weight must be a dict of labels to numbers, 'balanced' or None, got {weight!r}.")
     factors = np.ones(len(classes)).astype(object)
@@ -227,7 +229,7 @@ def _require_class(label: Any, place: dict[Any, int], name: str) -> None:
         raise ValueError(f"{name} has the label {label!r}, which is not one of the classes {shorten(list(place))}.")
 
 
-def _numbers(values: NDArray, name: str) -> FloatArray:
+def _numbers(values: NDArray[Any], name: str) -> FloatArray:
     for value in values.ravel().tolist():
         if isinstance(value, (bool, str, complex)) or not np.isscalar(value):
             raise ValueError(f"{name} has the value {value!r}; expected real numbers.")

@@ -70,12 +70,16 @@ class Checkpoint:
     False
     """
 
+    clock: Callable[[], float]
+    every: float
+    path: str
+
     def __init__(
         self, path: str | os.PathLike[str], every: float = 60.0, random_state: Any = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.path, self.every, self.clock = os.fspath(path), every, clock
-        self.seed = int(random_state) if isinstance(random_state, (int, np.integer)) else None
+        self.seed: int | None = int(random_state) if isinstance(random_state, (int, np.integer)) else None
         self._options: dict[str, Any] = {}
         self._due = -np.inf
 
@@ -89,7 +93,10 @@ class Checkpoint:
             self._check_solver(header)
             self._compare(entry(header, "of", "the header"))
             value = StateFromPlain(arrays, entry(header, "placed", "the header"), problem)
-            part = lambda key: value(entry(header, key, "the header"))  # noqa: E731
+
+            def part(key: str) -> Any:
+                return value(entry(header, key, "the header"))
+
             state, seconds, n_oracle, at_zero = part("state"), part("seconds"), part("n_oracle"), part("at_zero")
             rows = [TraceRow(*row) for row in part("trace")]
             n_pass = part("n_pass")

@@ -18,7 +18,6 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,7 +110,10 @@ def read_sealed(path: str | os.PathLike[str], kind: Kind) -> Content:
         body = file.read()
     if _digest(version_bytes, body) != prefix[-hashlib.sha256().digest_size :]:
         raise kind.error(f"{path} is damaged or truncated: its checksum does not match its content; {kind.again}.")
-    first = partial(_decompressed, body) if kind.compresses(version) else lambda n_bytes: body[:n_bytes]
+
+    def first(n_bytes: int) -> bytes:
+        return _decompressed(body, n_bytes) if kind.compresses(version) else body[:n_bytes]
+
     try:
         header, n_bytes = _header_and_size(first, kind)
         if header.get("format") != version:

@@ -211,7 +211,10 @@ class StateFromPlain(FromPlain):
     def _problem(self, content: Any) -> Problem:
         if content is None:
             return self.problem
-        part = lambda key: entry(content, key, "a problem")  # noqa: E731
+
+        def part(key: str) -> Any:
+            return entry(content, key, "a problem")
+
         problem = replace(
             self.problem, data=self._data[part("data")], **{name: self(part(name)) for name in OF_PROBLEM}
         )  # fmt: skip

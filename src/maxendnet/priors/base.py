@@ -140,7 +140,8 @@ def dual_form(prior: Prior) -> ExactPrior | ConjugatePair:
     [2.0]
     """
     if offers(prior, "exact"):
-        return capable(prior, "exact")
+        exact: ExactPrior = capable(prior, "exact")
+        return exact
     convex = capable(prior, "conjugate")
     return ConjugatePair(convex.penalty, convex.conjugate, convex.conjugate_slope)
 

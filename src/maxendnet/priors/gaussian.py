@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.special import erf
-from sklearn.utils.metaestimators import available_if
 
 from maxendnet.piece import Piece
 from maxendnet.priors.base import FloatArray, quiet
+from maxendnet.utils.scikit_learn import available_if
 
 
 class Gaussian(Piece):

@@ -79,7 +79,8 @@ class Laplace(Piece):
     @quiet
     def sign(self, eta: FloatArray) -> FloatArray:
         rate = np.sqrt(self.lam)
-        return np.clip(np.asarray(eta, dtype=float) / rate, -1.0, 1.0)
+        values: FloatArray = np.clip(np.asarray(eta, dtype=float) / rate, -1.0, 1.0)
+        return values
 
     @quiet
     def scale(self, eta: FloatArray) -> FloatArray:
@@ -108,4 +109,7 @@ class Laplace(Piece):
         return np.full(n_weights, 0.5)
 
     def next_variance(self, mu: FloatArray, variance: FloatArray) -> FloatArray:
-        return np.hypot(mu, np.sqrt(2 * variance)) / np.sqrt(self.lam)  # avoids a square that could overflow
+        values: FloatArray = np.hypot(mu, np.sqrt(2 * variance)) / np.sqrt(
+            self.lam
+        )  # avoids a square that could overflow
+        return values

@@ -70,7 +70,8 @@ class NormalGamma(Piece):
         rate, eta = np.sqrt(self.lam), np.asarray(eta, dtype=float)
         require_posterior(self, np.abs(eta) < rate, eta, "|eta| < sqrt(lam)")
         above, below = rng.standard_gamma(self.a, (2, n, *eta.shape))
-        return above / (rate - eta) - below / (rate + eta)
+        values: FloatArray = above / (rate - eta) - below / (rate + eta)
+        return values
 
     def sign(self, eta: FloatArray) -> FloatArray:
         # With the two Gammas of `sample`, B = G1 / (G1 + G2) ~ Beta(a, a) is compared with (1 - u) / 2, u = eta / rate.

@@ -92,7 +92,8 @@ class SpikeSlab(Piece):
         # the inclusion lies in [p, 1], which gives the bracket; at the guess spike and slab are equally likely
         low, even = target / self.v, np.sqrt(2.0 * max(-logit(self.p), 0.0) / self.v)
         eta[todo] = increasing_root(newton, low, low / self.p, np.full_like(low, even))
-        return np.copysign(eta, mu)
+        values: FloatArray = np.copysign(eta, mu)
+        return values
 
     def sample(self, eta: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
         eta = np.asarray(eta, dtype=float)
@@ -101,7 +102,8 @@ class SpikeSlab(Piece):
 
     @quiet
     def sign(self, eta: FloatArray) -> FloatArray:
-        return self.inclusion(eta) * erf(np.sqrt(self.v / 2.0) * np.asarray(eta, dtype=float))
+        values: FloatArray = self.inclusion(eta) * erf(np.sqrt(self.v / 2.0) * np.asarray(eta, dtype=float))
+        return values
 
     def kernel_args(self) -> tuple[str, tuple[float, float]]:
         return "spike_slab", (float(self.p), float(self.v))

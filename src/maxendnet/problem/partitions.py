@@ -84,14 +84,15 @@ class Partitions:
 
     def __init__(self, backend: Any, sources: list[tuple[Any, ...]]) -> None:
         self.backend = backend
-        self.read = Alone(
+        self.read: Alone = Alone(
             backend.client.submit(read_partition, *source, pure=False, key=backend.new_key("partition", source[2]))
             for source in sources
         )
 
     @cached_property
     def summaries(self) -> list[Summary]:
-        return self.backend.each(summarise, self.read)
+        values: list[Summary] = self.backend.each(summarise, self.read)
+        return values
 
     @cached_property
     def _non_empty(self) -> list[int]:
@@ -148,11 +149,11 @@ class Partitions:
         return dict(counts)
 
     @cached_property
-    def y(self) -> NDArray:
+    def y(self) -> NDArray[Any]:
         """Distinct labels."""
         return label_array(list(self.label_counts))
 
-    def place(self, structure: Any, classes: NDArray) -> PlacedPartitions:
+    def place(self, structure: Any, classes: NDArray[Any]) -> PlacedPartitions:
         """Bind all partitions to a structure, on their workers.
 
         All partitions get the same columns, layout and label sets.
@@ -217,7 +218,7 @@ class RemoteStructure:
     def __init__(self, sample: Any) -> None:
         self._sample = sample
         # capabilities that do not need the features or labels of all nodes
-        self.capabilities = replace(sample.capabilities, linear_nodes=False, unknown_labels=False)
+        self.capabilities: Any = replace(sample.capabilities, linear_nodes=False, unknown_labels=False)
 
     def __getattr__(self, name: str) -> Any:
         if name in SHARED_ATTRIBUTES:
@@ -231,12 +232,14 @@ class RemoteStructure:
 class PlacedPartitions(PlacedData):
     """Placed data whose shards are the partitions."""
 
+    bound: Alone
+
     def __init__(
         self, backend: Any, bound: Alone, n_examples: int, n_nodes: int, before: Alone | None = None
     ) -> None:  # fmt: skip
         super().__init__(RemoteStructure(backend.each(first_example, Alone(bound[:1]))[0]), backend)
         self.bound, self._n_examples, self._n_nodes = bound, n_examples, n_nodes
-        self.before = bound if before is None else before
+        self.before: Alone = bound if before is None else before
         """The partitions before unknown labels were completed."""
 
     def completed(self, w: NDArray[np.float64]) -> PlacedPartitions:
@@ -280,7 +283,8 @@ class PlacedPartitions(PlacedData):
 def read_partition(read: Any, source: Any, number: int, name: str) -> Examples | None:
     """Return the examples of a partition, or None if it is empty."""
     try:
-        return read(source)
+        result: Examples | None = read(source)
+        return result
     except (ValueError, TypeError, OSError) as error:
         where = f"partition {number}" + (f", {name}" if name else "")
         raise ValueError(f"In {where}: {error}") from error

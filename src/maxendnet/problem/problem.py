@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from maxendnet.backends import Backend, Partial, Threads
 from maxendnet.data.batch import Batch
+from maxendnet.data.truth import LabelSets
 from maxendnet.losses import Hinge
 from maxendnet.losses.base import Loss, completion_oracle, loss_oracle, table_oracle
 from maxendnet.losses.costs import cost_rows, cost_table
@@ -60,10 +61,10 @@ class Problem:
         self.structure: Any = self.data.structure
         """Bound structure of all examples."""
         self.backend: Any = self.data.backend
-        self.n_examples = self.data.n_examples
-        self.label_sets = self.structure.label_sets
-        self.cost = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
-        self.n_oracle = 0
+        self.n_examples: int = self.data.n_examples
+        self.label_sets: LabelSets = self.structure.label_sets
+        self.cost: FloatArray = cost_rows(self.loss.cost_matrix(self.structure.n_labels), self.label_sets)
+        self.n_oracle: int = 0
         self.objective_at_zero: float | None = None
         """Cached value of `at_zero`, because it takes a pass over the data."""
 
@@ -80,11 +81,12 @@ class Problem:
     @property
     def batch(self) -> Batch:
         """Arrays of all examples, for solvers that call kernels directly."""
-        return self.structure.batch
+        batch: Batch = self.structure.batch
+        return batch
 
     @property
     def n_weights(self) -> int:
-        return self.structure.layout.n_weights
+        return int(self.structure.layout.n_weights)
 
     @property
     def is_small(self) -> bool:
@@ -93,7 +95,7 @@ class Problem:
         In float32, gradients of groups of nodes are summed in float32 too. If examples are reordered, or a repeated
         example is replaced by a sample weight, the sums then change by a relative 1e-7, compared to 1e-16 in float64.
         """
-        return self.data.n_nodes * self.structure.n_labels <= SMALL_TABLE
+        return bool(self.data.n_nodes * self.structure.n_labels <= SMALL_TABLE)
 
     @property
     def convex(self) -> bool:
@@ -135,7 +137,8 @@ class Problem:
 
         Raises ``TypeError`` if the prior has no cumulant.
         """
-        return capable(self.prior, "exact")
+        prior: ExactPrior = capable(self.prior, "exact")
+        return prior
 
     @cached_property
     def dual_prior(self) -> ExactPrior | ConjugatePair:
@@ -146,7 +149,10 @@ class Problem:
     def kernel_prior(self) -> KernelPrior:
         """The prior as arguments of the kernels."""
         kind, params = capable(self.prior, "kernel").kernel_args()
-        wide = lambda values: self.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), self.n_weights))  # noqa: E731
+
+        def wide(values: Any) -> Any:
+            return self.structure.blocks.pad(np.broadcast_to(np.asarray(values, float), self.n_weights))
+
         if kind == "gaussian" and any(np.ndim(p) > 0 for p in params):
             return kind, 0.0, 0.0, wide(params[0]), wide(params[1])
         if kind == "proximal_l1":
@@ -221,7 +227,10 @@ class Problem:
         cache = getattr(self.structure.layout, "cache", None)
         with cache.during(w) if cache and self.backend.local else nullcontext(w) as fixed:
             total = self.backend.sum(oracle, self.data.shards, fixed, *arguments)
-        return total._replace(gradient=self.structure.unpad(total.gradient)) if total.gradient.size else total
+        result: Partial = (
+            total._replace(gradient=self.structure.unpad(total.gradient)) if total.gradient.size else total
+        )
+        return result
 
     def _without_linear_term(self, total: Partial, w: FloatArray) -> Partial:
         if self.linear_term is None:
@@ -255,7 +264,8 @@ class Problem:
 
         Structures without `curvature` are assumed to have the same curvature in all weights.
         """
-        return self.C * self.loss.curvature * self.data.curvature()
+        values: FloatArray = self.C * self.loss.curvature * self.data.curvature()
+        return values
 
     def first_weights(self, seed: Any = None) -> FloatArray:
         """Return initial weights for primal solvers.
@@ -284,7 +294,10 @@ class Problem:
         """
         # for a convex penalty without a density, use its conjugate and subgradient instead of cumulant and mean
         phi, slope = self.dual_prior.cumulant, self.dual_prior.mean
-        rising = lambda s: np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta)  # noqa: E731
+
+        def rising(s: float) -> bool:
+            return bool(np.isfinite(phi(s * eta)) and cost >= eta @ slope(s * eta))
+
         low, high = (1.0, 1.0) if rising(1.0) else (0.0, 1.0)
         # the dual is concave on the ray; below `tiny` the middle rounds to 0 and the bisection would not terminate
         while high - low > 1e-6 * high and high > np.finfo(float).tiny:

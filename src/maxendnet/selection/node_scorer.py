@@ -8,12 +8,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array
 from maxendnet.data.unknown import UNKNOWN
+from maxendnet.utils.scikit_learn import BaseEstimator, ClassifierMixin
 
 
 def node_scorer(scoring: Any) -> Callable[..., float]:
@@ -64,7 +65,7 @@ class Nodes(ClassifierMixin, BaseEstimator):
 
     def __init__(self, predicted: Array) -> None:
         self.predicted = predicted
-        self.classes_ = np.unique(predicted)
+        self.classes_: NDArray[Any] = np.unique(predicted)
 
     def predict(self, X: Any) -> Array:
         """Return the predictions."""

@@ -10,13 +10,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from maxendnet.data.examples import as_examples
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.estimators.settings import SIGNS
 from maxendnet.utils.checks import is_number
 from maxendnet.utils.progress import progress_bar
+from maxendnet.utils.scikit_learn import clone
 
 Point = dict[str, Any]
 

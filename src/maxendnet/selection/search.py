@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import get_tags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet.data.examples import Examples, as_examples, distinct_labels
@@ -28,6 +26,7 @@ from maxendnet.selection.score_plot import plot_scores
 from maxendnet.structures import as_structure
 from maxendnet.utils.checks import generator, is_number
 from maxendnet.utils.progress import progress_bar
+from maxendnet.utils.scikit_learn import BaseEstimator, MetaEstimatorMixin, available_if, clone
 
 
 class Cell(NamedTuple):
@@ -237,17 +236,17 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         if grid is not None:
             cells = self._grow(grid, points, cells, lambda new: self._run(rough, examples, new, splits))
         self._failures(cells, points)
-        self.n_splits_ = len(splits)
-        self.cv_results_ = _results(points, cells)
-        self.best_index_ = _best(points, _mean_scores(cells))
-        self.best_params_ = points[self.best_index_]
-        self.best_score_ = float(_mean_scores(cells)[self.best_index_])
+        self.n_splits_: int = len(splits)
+        self.cv_results_: dict[str, Any] = _results(points, cells)
+        self.best_index_: int = _best(points, _mean_scores(cells))
+        self.best_params_: Point = points[self.best_index_]
+        self.best_score_: float = float(_mean_scores(cells)[self.best_index_])
         if self.refit:
             began = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_).fit(examples)
-            self.refit_time_ = time.perf_counter() - began
-            self.classes_ = self.best_estimator_.classes_
-            self.n_features_in_ = self.best_estimator_.n_features_in_
+            self.best_estimator_: Any = clone(self.estimator).set_params(**self.best_params_).fit(examples)
+            self.refit_time_: float = time.perf_counter() - began
+            self.classes_: Any = self.best_estimator_.classes_
+            self.n_features_in_: Any = self.best_estimator_.n_features_in_
         return self
 
     def _grow(
@@ -324,7 +323,7 @@ class PathSearchCV(MetaEstimatorMixin, BaseEstimator):
         """Return the score of the best model: by ``scoring``, or by default the accuracy over nodes."""
         check_is_fitted(self)
         scorer = _scorer(self.scoring)
-        return self.best_estimator_.score(X, y) if scorer is None else scorer(self.best_estimator_, X, y)
+        return float(self.best_estimator_.score(X, y) if scorer is None else scorer(self.best_estimator_, X, y))
 
     def plot(self, ax: Any = None) -> Any:
         """Plot scores against hyper-parameters.
@@ -399,7 +398,8 @@ def _fold(
 def _mean_scores(cells: list[list[Cell]]) -> FloatArray:
     """Return the mean score of each point over the folds, or -inf if a fit failed."""
     mean = np.array([[cell.score for cell in fold] for fold in cells]).mean(axis=0)
-    return np.nan_to_num(mean, nan=-np.inf)
+    values: FloatArray = np.nan_to_num(mean, nan=-np.inf)
+    return values
 
 
 def _best(points: list[Point], scores: FloatArray) -> int:

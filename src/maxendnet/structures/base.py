@@ -285,7 +285,8 @@ class BoundStructure(ABC):
 
         The row is the number of the label set of the node, or its label if all labels are known.
         """
-        return self.y
+        y: IntArray = self.y
+        return y
 
     @property
     def label_sets(self) -> LabelSets:
@@ -295,7 +296,8 @@ class BoundStructure(ABC):
     @property
     def edge_offsets(self) -> NDArray[np.int64]:
         """Offsets of edges: example i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
-        return self.offsets
+        offsets: NDArray[np.int64] = self.offsets
+        return offsets
 
 
 class Structure(Piece):
@@ -316,18 +318,18 @@ class Structure(Piece):
     expects_sequences: bool = False
     """Whether to warn if every example has a single node."""
 
-    def layout(self, examples: Examples, classes: NDArray) -> Any:
+    def layout(self, examples: Examples, classes: NDArray[Any]) -> Any:
         """Return the layout of the weights for labelled examples."""
         raise NotImplementedError(f"{type(self).__name__} needs a method layout(examples, classes).")
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Any = None) -> Any:
+    def bind(self, examples: Examples, classes: NDArray[Any], layout: Any = None) -> Any:
         """Return the structure bound to these examples.
 
         ``layout`` is the layout of a fitted model, or None for new weights.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method bind(examples, classes, layout).")
 
-    def pair_masks(self, classes: NDArray, rules: Any = None) -> Any:
+    def pair_masks(self, classes: NDArray[Any], rules: Any = None) -> Any:
         """Return the `PairMasks` of a first-order chain or of independent nodes, or None.
 
         With masks, examples that consist only of features are predicted without `bind`; see `SequenceBinder`.
@@ -342,11 +344,11 @@ class Structure(Piece):
         """Return the weights by name; estimators append an underscore, as in ``coef_``."""
         return {}
 
-    def ngram_weights(self, layout: Any, w: FloatArray, classes: NDArray) -> Any:
+    def ngram_weights(self, layout: Any, w: FloatArray, classes: NDArray[Any]) -> Any:
         """Return the weights of n-grams by their labels, or None."""
         return None
 
-    def layout_error(self, layout: Any, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Any, n_features_in: int, classes: NDArray[Any]) -> str:
         """Error message if the layout does not match the structure, else an empty string."""
         return ""
 
@@ -390,10 +392,11 @@ def decode(structure: Any, w: FloatArray, backend: Threads | None = None, added:
     """Return the best labellings, on the workers of the backend if it has any."""
     if backend is not None and not backend.local:
         if added is None:
-            labels = backend.each(decode, backend.place(structure), np.asarray(w))
-            return np.concatenate([np.zeros(0, np.int32), *labels])
+            parts = backend.each(decode, backend.place(structure), np.asarray(w))
+            return np.concatenate([np.zeros(0, np.int32), *parts])
         backend = None
-    return structure.decode(w, backend, added)
+    labels: NDArray[np.int32] = structure.decode(w, backend, added)
+    return labels
 
 
 def no_table(structure: Any) -> Table:

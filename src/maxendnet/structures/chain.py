@@ -142,7 +142,7 @@ class Chain(LinearStructure):
         rules += [OneLabel()] if self.whole else []
         return rules + as_rules(extra)
 
-    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+    def layout(self, examples: Examples, classes: NDArray[Any]) -> Layout:
         """Layout of the weights for labelled examples."""
         if self._has_states:
             self.check_memory(Layout(0, len(classes) * self.hidden, n_edge_types=1))  # state transitions
@@ -159,7 +159,7 @@ class Chain(LinearStructure):
         return replace(layout, n_ngrams=len(ngrams.offsets) - 1, ngrams=ngrams)
 
     def bind(
-        self, examples: Examples, classes: NDArray, layout: Layout | None = None, rules: Any = None
+        self, examples: Examples, classes: NDArray[Any], layout: Layout | None = None, rules: Any = None
     ) -> BoundForest | BoundAutomaton:
         """Return the structure bound to these examples.
 
@@ -194,14 +194,14 @@ class Chain(LinearStructure):
             self._check(bound, examples, labels, every_rule)
         return bound
 
-    def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
+    def pair_masks(self, classes: NDArray[Any], rules: Any = None) -> PairMasks | None:
         """Return the rules as masks, or None if n-grams or rules need an automaton."""
         every_rule = self._rules(rules)
         if self._has_states or not self._pairs_alone or any(rule.masks(classes) is None for rule in every_rule):
             return None
         return combine(every_rule, classes)[0]
 
-    def _with_states(self, examples: Examples, classes: NDArray) -> Examples:
+    def _with_states(self, examples: Examples, classes: NDArray[Any]) -> Examples:
         """Replace labels by hidden states.
 
         With ``whole``, node weights are divided by the length of the example, so that a wrong label costs 1.
@@ -215,7 +215,7 @@ class Chain(LinearStructure):
             examples = replace(examples, node_weight=weight / np.repeat(lengths, lengths))
         return with_states(examples, classes, self.hidden)
 
-    def _compiled(self, layout: Layout, rules: list[Rule], classes: NDArray) -> tuple[PairMasks | None, Reader]:
+    def _compiled(self, layout: Layout, rules: list[Rule], classes: NDArray[Any]) -> tuple[PairMasks | None, Reader]:
         """Compile rules to masks (None if rules or n-grams need the automaton) and to an automaton."""
 
         def compute() -> tuple[PairMasks | None, Reader]:
@@ -240,7 +240,7 @@ class Chain(LinearStructure):
             product = intersect(product, automaton)
         return Reader.of(product, layout.n_weights - layout.n_node_weights - layout.n_label_features)
 
-    def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
+    def _check(self, bound: BoundAutomaton, examples: Examples, classes: NDArray[Any], rules: list[Rule]) -> None:
         """Raise ``ValueError`` if true labels break a rule, or if an example has no valid labelling."""
         labels = known_labels(bound.batch, self.hidden)
         if len(labels) and labels.min() >= 0:
@@ -250,7 +250,7 @@ class Chain(LinearStructure):
         nodes = consistent.impossible() if consistent.batch.allowed.size else None
         check_possible(bound.reader.automaton, bound.batch, examples, rules, nodes)
 
-    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray[Any]) -> str:
         """Error message if the layout does not match the structure, else an empty string."""
         if layout.n_labels != len(classes) * self.hidden:
             return f"the model has {len(classes)} labels, but weights for {layout.n_labels}"
@@ -274,7 +274,7 @@ class Chain(LinearStructure):
             return str(error)
         return ""
 
-    def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray) -> NGramWeights:
+    def ngram_weights(self, layout: Layout, w: FloatArray, classes: NDArray[Any]) -> NGramWeights:
         """Weights of n-grams by their labels; empty if there are several edge types, or edge features."""
         if self._has_states:
             classes = states_of(classes, self.hidden)

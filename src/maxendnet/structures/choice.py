@@ -48,13 +48,13 @@ class Choice(LinearStructure):
     rest: Any = None
     pairs: str = "all"
 
-    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+    def layout(self, examples: Examples, classes: NDArray[Any]) -> Layout:
         """Layout of the weights for labelled examples, including the number of the rest label."""
         layout = super().layout(examples, classes)
         batch = self.batch_of(examples, classes, layout)
         return replace(layout, rest=rest_of(batch, examples, classes, self.rest))
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundChoice:
+    def bind(self, examples: Examples, classes: NDArray[Any], layout: Layout | None = None) -> BoundChoice:
         """Return the structure bound to these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         batch = self.batch_of(examples, classes, layout)
@@ -63,7 +63,7 @@ class Choice(LinearStructure):
             check_one_choice(batch, examples, classes, layout.rest)
         return BoundChoice(layout, batch, layout.rest)
 
-    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray[Any]) -> str:
         """Error message if the layout does not match the structure, else an empty string."""
         if not 0 <= layout.rest < layout.n_labels:
             return f"the rest is label number {layout.rest}, but the model has {layout.n_labels} labels"

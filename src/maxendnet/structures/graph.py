@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,7 @@ class Graph(LinearStructure):
         if not (is_number and self.max_table >= 1):
             raise ValueError(f"Graph needs max_table to be a number of at least 1, got {self.max_table!r}.")
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundGraph:
+    def bind(self, examples: Examples, classes: NDArray[Any], layout: Layout | None = None) -> BoundForest | BoundGraph:
         """Return a `BoundForest` of these examples if none has a cycle, else a `BoundGraph`."""
         if examples.edges is None and np.diff(examples.offsets).max(initial=0) > 1:
             raise ValueError(

@@ -41,11 +41,11 @@ class Independent(LinearStructure):
     ends: bool = False
     pairs: str = "all"
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest:
+    def bind(self, examples: Examples, classes: NDArray[Any], layout: Layout | None = None) -> BoundForest:
         """Return the structure bound to these examples."""
         layout = self.layout(examples, classes) if layout is None else layout
         return BoundForest(layout, self.batch_of(examples, classes, layout))
 
-    def pair_masks(self, classes: NDArray, rules: Any = None) -> PairMasks | None:
+    def pair_masks(self, classes: NDArray[Any], rules: Any = None) -> PairMasks | None:
         """Return masks that allow every label everywhere, or None if there are ``rules``."""
         return PairMasks.everything(len(classes)) if rules is None else None

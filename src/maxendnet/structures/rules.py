@@ -104,11 +104,11 @@ class Rule:
         """Return an equivalent rule for examples of at most ``longest`` nodes, if possible with fewer states."""
         return self
 
-    def masks(self, classes: NDArray) -> PairMasks | None:
+    def masks(self, classes: NDArray[Any]) -> PairMasks | None:
         """Return the rule as masks, or None if it is not pairwise."""
         return None
 
-    def automaton(self, classes: NDArray) -> Automaton:
+    def automaton(self, classes: NDArray[Any]) -> Automaton:
         """Return the rule as an automaton that reads class numbers."""
         masks = self.masks(classes)
         if masks is None:
@@ -141,7 +141,7 @@ class Chunks(Rule):
         if self.scheme not in ("bio", "bioes"):
             raise ValueError(f"scheme must be 'bio' or 'bioes', got {self.scheme!r}.")
 
-    def masks(self, classes: NDArray) -> PairMasks:
+    def masks(self, classes: NDArray[Any]) -> PairMasks:
         self.check()
         prefixes = {"bio": ("B", self.inside), "bioes": ("B", self.inside, "E", "S")}[self.scheme]
         parsed = [self._parse(label, prefixes) for label in classes.tolist()]
@@ -234,7 +234,7 @@ class StartsWith(LabelRule):
 
     name = "starts_with"
 
-    def masks(self, classes: NDArray) -> PairMasks:
+    def masks(self, classes: NDArray[Any]) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(first=_chosen(self, self.labels, classes))
 
 
@@ -259,7 +259,7 @@ class EndsWith(LabelRule):
 
     name = "ends_with"
 
-    def masks(self, classes: NDArray) -> PairMasks:
+    def masks(self, classes: NDArray[Any]) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(last=_chosen(self, self.labels, classes))
 
 
@@ -288,7 +288,7 @@ class Never(Rule):
     def _shown(self) -> list[str]:
         return [repr(item) for item in self.pairs] if isinstance(self.pairs, (list, tuple)) else [repr(self.pairs)]
 
-    def masks(self, classes: NDArray) -> PairMasks:
+    def masks(self, classes: NDArray[Any]) -> PairMasks:
         masks = PairMasks.everything(len(classes))
         for a, b in pair_codes(self.pairs, classes):
             masks.pairs[a, b] = False
@@ -325,7 +325,7 @@ class AtMostOnce(LabelRule):
     def _shown(self) -> list[str]:
         return super()._shown() + (["runs=True"] if self.runs else [])
 
-    def automaton(self, classes: NDArray) -> Automaton:
+    def automaton(self, classes: NDArray[Any]) -> Automaton:
         once = np.flatnonzero(_chosen(self, self.labels, classes))
         if len(once) > MAX_LABELS_ONCE:
             raise ValueError(
@@ -377,7 +377,7 @@ class Regex(Rule):
     pattern: Any = None
     name = "regex"
 
-    def automaton(self, classes: NDArray) -> Automaton:
+    def automaton(self, classes: NDArray[Any]) -> Automaton:
         if not isinstance(self.pattern, str):
             raise ValueError(f"regex needs a pattern of type str, got {self.pattern!r}.")
         return Pattern(self.pattern, classes).automaton()
@@ -415,7 +415,7 @@ class Durations(Rule):
     limits: Any = None
     name = "durations"
 
-    def automaton(self, classes: NDArray) -> Automaton:
+    def automaton(self, classes: NDArray[Any]) -> Automaton:
         """Return an automaton with a start state and states (label, length of the run so far)."""
         low, high = self._bounds(classes)
         L = len(classes)
@@ -447,7 +447,7 @@ class Durations(Rule):
             }
         )
 
-    def _bounds(self, classes: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _bounds(self, classes: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the shortest and the longest run of each label; 0 means no limit."""
         low, high = np.ones(len(classes), dtype=np.int64), np.zeros(len(classes), dtype=np.int64)
         if _whole(self.limits):
@@ -481,7 +481,7 @@ def _whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
-def _chosen(rule: Any, labels: Any, classes: NDArray) -> BoolArray:
+def _chosen(rule: Any, labels: Any, classes: NDArray[Any]) -> BoolArray:
     """Return a mask of the classes that are in ``labels``."""
     if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
         raise ValueError(f"{rule.name} needs labels, got {labels!r}.")
@@ -503,7 +503,7 @@ class OneLabel(Rule):
 
     name = "one_label"
 
-    def masks(self, classes: NDArray) -> PairMasks:
+    def masks(self, classes: NDArray[Any]) -> PairMasks:
         return PairMasks.everything(len(classes))._replace(pairs=np.eye(len(classes), dtype=bool))
 
 
@@ -524,7 +524,7 @@ def as_rules(given: Any, name: str = "rules") -> list[Rule]:
     return list(given)
 
 
-def combine(rules: list[Rule], classes: NDArray) -> tuple[PairMasks, Automaton | None]:
+def combine(rules: list[Rule], classes: NDArray[Any]) -> tuple[PairMasks, Automaton | None]:
     """Combine the pairwise rules to masks and the other rules to an automaton, None if there are none."""
     masks, automaton = PairMasks.everything(len(classes)), None
     for rule in rules:

@@ -52,7 +52,9 @@ class Tree(LinearStructure):
     pairs: str = "all"
     joined = "tree"
 
-    def bind(self, examples: Examples, classes: NDArray, layout: Layout | None = None) -> BoundForest | BoundHierarchy:
+    def bind(
+        self, examples: Examples, classes: NDArray[Any], layout: Layout | None = None
+    ) -> BoundForest | BoundHierarchy:
         """Return a `BoundHierarchy` of these examples if siblings have weights, else a `BoundForest`."""
         layout = self.layout(examples, classes) if layout is None else layout
         forbidden = pair_codes(self.forbidden, classes)
@@ -69,7 +71,7 @@ class Tree(LinearStructure):
             check_possible(hierarchy.impossible(), examples)
         return hierarchy if layout.siblings else BoundForest(layout, batch, hierarchy.forbidden_matrix)
 
-    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray[Any]) -> str:
         """Error message if the layout does not match the structure, else an empty string."""
         try:
             pair_codes(self.forbidden, classes)

@@ -43,6 +43,11 @@ class SpacedLines:
     100%|####
     """
 
+    seconds: float
+    stream: TextIO
+    text: str
+    time: float
+
     def __init__(self, stream: TextIO, seconds: float = SECONDS_BETWEEN_LINES) -> None:
         self.stream, self.seconds = stream, seconds
         self.text, self.time = "", time.monotonic()

@@ -9,7 +9,7 @@ import numpy as np
 
 from maxendnet.experiments.engine import figures, statistics
 from maxendnet.experiments.engine.comparison import unconverged
-from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.experiment import OPEN, Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
 from maxendnet.experiments.engine.systems import METHOD, SYSTEMS, Constants, choose, grid_of, make, measure, thin_grid
 from maxendnet.experiments.engine.table import distinct, select, values
@@ -94,7 +94,7 @@ def cards(rows: list[Row]) -> list[Card]:
         )
         conclusions.append(
             Card(f"lap_best_{task}", f"(Beside the paper.) LapMEDN is the best of the six on {TITLES[task]}.",
-                 statistics.all_of(*map(statistics.is_positive, tests.values())) if tests else statistics.OPEN,
+                 statistics.all_of(*map(statistics.is_positive, tests.values())) if tests else OPEN,
                  ["Wrong labels: " + means, *also,
                   f"{part[0]['n_train']} training examples, {part[0]['n_test']} test examples, "
                   f"{part[0]['n_features']:,} features.", unconverged(part)],

@@ -9,9 +9,9 @@ import numpy as np
 
 import maxendnet
 from maxendnet import MaxEnDNet
-from maxendnet.experiments.engine import figures, statistics
+from maxendnet.experiments.engine import figures
 from maxendnet.experiments.engine.data import chains, letters, letters_missing, split
-from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
 from maxendnet.experiments.engine.systems import (
     FINAL_PASSES,
@@ -86,7 +86,7 @@ def cards(rows: list[Row]) -> list[Card]:
         conclusions.append(
             Card(f"laplace_best_{data.replace(', ', '_').replace(' ', '_')}", f"(Beside the paper.) No prior beats "
                  f"Laplace on {data}.",
-                 statistics.FAILS if beaten else statistics.HOLDS if ahead else statistics.OPEN,
+                 FAILS if beaten else HOLDS if ahead else OPEN,
                  ["Errors: " + ", ".join(f"{p} {100 * np.mean(values(select(part, prior=p), 'error')):.2f} %"
                                          for p in distinct(part, "prior")),
                   "Beats Laplace (level 0.05 divided by the number of rivals): " + (", ".join(beaten) or "none") + ".",

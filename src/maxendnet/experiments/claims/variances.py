@@ -12,7 +12,7 @@ from maxendnet import LapMEDN
 from maxendnet.experiments.claims import correlated
 from maxendnet.experiments.claims.weights import cells
 from maxendnet.experiments.engine import figures, statistics
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
 from maxendnet.experiments.engine.systems import METHOD
 from maxendnet.experiments.engine.table import select, values
@@ -71,7 +71,8 @@ def spread(size: np.ndarray, groups: np.ndarray | None) -> float:
 def effect(rows: list[Row], system: str, where: str = "relevant") -> np.ndarray:
     """Group effect: 0 if features of a group are as far apart as any two features, 1 if they are equal."""
     system_rows = select(rows, system=system)
-    return 1 - values(system_rows, f"within_{where}") / values(system_rows, f"across_{where}")
+    shares: np.ndarray = 1 - values(system_rows, f"within_{where}") / values(system_rows, f"across_{where}")
+    return shares
 
 
 def cards(rows: list[Row]) -> list[Card]:
@@ -89,7 +90,7 @@ def cards(rows: list[Row]) -> list[Card]:
               "threes: "
               + control.text(**unit)], "LapMEDN, relevant features: " + inside.text(**unit)),
         Card("groups_not_special", "(Beside the paper.) The group structure is special to LapMEDN's variances.",
-             FAILS if any(test.low > 0 for test in others.values()) else statistics.OPEN,
+             FAILS if any(test.low > 0 for test in others.values()) else OPEN,
              ["At convergence the variance is a function of the weight alone, so any system that gives similar weights "
               "to similar features shows the same in its squared weights."],
              "; ".join(f"{s}, squared weights: {test.text(**unit)}" for s, test in others.items())),

@@ -54,7 +54,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:
-    return a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300)
+    return float(a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300))
 
 
 def _by_group(weights: np.ndarray, groups: np.ndarray) -> np.ndarray:

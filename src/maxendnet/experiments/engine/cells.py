@@ -183,7 +183,7 @@ def _results(
             yield list(cells)[number], _failure(result) if isinstance(result, Exception) else result
         return
     waiting = iter(cells.items())
-    running: dict[Future, str] = {}
+    running: dict[Future[Any], str] = {}
     while True:
         # a short queue keeps all workers busy and loses little work on an interrupt
         while len(running) < AHEAD and (cell := next(waiting, None)):

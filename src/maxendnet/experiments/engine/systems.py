@@ -34,7 +34,8 @@ def make(system: str, constants: Constants, **options: Any) -> MarkovNetwork:
     if system == "LapMEDN":
         return LapMEDN(C=2 * constants["C"], lam=4 * constants["lam"], **options)
     kinds: dict[str, type] = {"M3N": M3N, "L1-M3N": L1M3N, "CRF": CRF, "L2-CRF": L2CRF, "L1-CRF": L1CRF}
-    return kinds[system](**constants, **options)
+    result: MarkovNetwork = kinds[system](**constants, **options)
+    return result
 
 
 def measure(model: MarkovNetwork, train: Examples, test: Examples) -> Row:

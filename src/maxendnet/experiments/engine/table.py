@@ -51,11 +51,11 @@ def differences(
     array([2.5])
     """
     names = [*pair, *within]
-    by_cell: list[dict[tuple, float]] = [
+    by_cell: list[dict[tuple[Any, ...], float]] = [
         {tuple(row[name] for name in names): row[value] for row in rows if row[column] == which}
         for which in (first, second)
     ]
-    groups: dict[tuple, list[float]] = {}
+    groups: dict[tuple[Any, ...], list[float]] = {}
     for cell in by_cell[0]:
         if cell in by_cell[1]:
             groups.setdefault(cell[: len(pair)], []).append(by_cell[1][cell] - by_cell[0][cell])

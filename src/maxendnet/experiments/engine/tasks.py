@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def build(train: list[tuple[Features, list[str]]], test: list[tuple[Features, li
     return first, as_examples([x for x, _ in test], [y for _, y in test], feature_names=names)
 
 
-def thinned(items: list, limit: int | None) -> list:
+def thinned(items: list[Any], limit: int | None) -> list[Any]:
     """Return at most ``limit`` evenly spaced items."""
     if limit is None or len(items) <= limit:
         return items
@@ -101,7 +101,7 @@ def cb513(folder: Path, limit: int | None, fold: int) -> Task:
     with gzip.open(folder / "cb513.jsonl.gz", "rt", encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
     chains_used: set[int] = set()
-    parts: tuple[list, list] = ([], [])
+    parts: tuple[list[Any], list[Any]] = ([], [])
     scored: list[np.ndarray] = []
     for entry in thinned(entries, limit):
         inside = entry["fold"] != fold
@@ -117,7 +117,7 @@ def cb513(folder: Path, limit: int | None, fold: int) -> Task:
 
 
 def bach_chorales(folder: Path, limit: int | None, fold: int) -> Task:
-    parts: tuple[list, list] = ([], [])
+    parts: tuple[list[Any], list[Any]] = ([], [])
     for i, block in enumerate(thinned(list(blocks(folder / "chorales.tsv.gz")), limit)):
         x: Features = []
         for t, (_, pitches, bass, metre, _) in enumerate(block):

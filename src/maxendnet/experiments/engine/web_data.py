@@ -35,7 +35,7 @@ from maxendnet.web.model.dataset import INNER_GROUP, Featurised, featurise, freq
 from maxendnet.web.model.decode import fields_together
 from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.pages.page import Page
-from maxendnet.web.views.view import make_views
+from maxendnet.web.views.view import View, make_views
 
 IntArray = NDArray[np.int64]
 VERTICALS = ("camera", "book", "auto", "job", "movie", "nbaplayer", "restaurant", "university")
@@ -62,17 +62,21 @@ class WebPages:
         ]
         nodes = [[place for place, _ in page_labels.labels if isinstance(place, int)] for page_labels in given]
         images = any(page.tags[node] == "img" for page, page_labels in zip(pages, nodes) for node in page_labels)
-        self.views = make_views(pages, images)
-        self.labels = [
+        self.views: list[View] = make_views(pages, images)
+        self.labels: list[list[str]] = [
             leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, page_labels)[0]))
             for v, page_labels in zip(self.views, given)
         ]
         self.site: NDArray[np.str_] = np.array([row["site"] for row in rows])
-        self.split = np.array([row["split"] for row in rows])
+        self.split: NDArray[Any] = np.array([row["split"] for row in rows])
         self.sites: list[str] = sorted(set(self.site.tolist()))
-        self.has = [{name for label in leaf_sets for name in fields_of(label)} for leaf_sets in self.labels]
-        self.fields = sorted(set().union(*self.has))
-        self.together = fields_together({label for leaf_sets in self.labels for label in leaf_sets}, self.fields)
+        self.has: list[set[str]] = [
+            {name for label in leaf_sets for name in fields_of(label)} for leaf_sets in self.labels
+        ]
+        self.fields: list[str] = sorted(set().union(*self.has))
+        self.together: set[tuple[int, int]] = fields_together(
+            {label for leaf_sets in self.labels for label in leaf_sets}, self.fields
+        )
         self._featurised: dict[str, list[Featurised]] = {}
         self._matrices: dict[str, list[sparse.csr_array]] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ def chosen(system: str, model: str, protocol: Protocol) -> Constants:
     return CHOSEN["choice" if model == "choice" else "other models"][protocol.where][system]
 
 
-def make(system: str, constants: Constants, model: str, siblings: bool = False) -> Any:
+def make(system: str, constants: Mapping[str, Any], model: str, siblings: bool = False) -> Any:
     """Return an estimator for a page model, with or without sibling weights."""
     tol = L1_TOL if system.startswith("L1") else TOL[model]
     structure = STRUCTURES[model](siblings=siblings) if model == "hierarchical" else STRUCTURES[model]()

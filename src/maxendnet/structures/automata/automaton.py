@@ -9,7 +9,7 @@ maxima and sums over paths.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,11 +70,11 @@ class Automaton:
 
     @property
     def n_states(self) -> int:
-        return self.arcs.shape[0]
+        return int(self.arcs.shape[0])
 
     @property
     def n_labels(self) -> int:
-        return self.arcs.shape[1]
+        return int(self.arcs.shape[1])
 
     @property
     def rows_fired(self) -> tuple[NDArray[np.int64], IntArray]:
@@ -92,7 +92,7 @@ class Automaton:
                 return False
         return bool(self.accepting[state])
 
-    def walk(self, labels: NDArray, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def walk(self, labels: NDArray[Any], offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the paths of concatenated labellings.
 
         Returns
@@ -199,7 +199,7 @@ def trim(automaton: Automaton) -> Automaton:
     return renumbered(automaton, np.flatnonzero(keep), useful)
 
 
-def renumbered(automaton: Automaton, states: NDArray, useful: NDArray[np.bool_] | None = None) -> Automaton:
+def renumbered(automaton: Automaton, states: NDArray[Any], useful: NDArray[np.bool_] | None = None) -> Automaton:
     """Renumber the states in this order, and drop arcs to states that are not listed or not useful."""
     number = np.full(automaton.n_states, -1, dtype=np.int32)
     number[states] = np.arange(len(states), dtype=np.int32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +36,16 @@ class Pattern:
     True
     """
 
-    def __init__(self, pattern: str, classes: NDArray) -> None:
+    first: int
+    last: int
+    work: int
+    place: int
+
+    def __init__(self, pattern: str, classes: NDArray[Any]) -> None:
         self.pattern = pattern
-        self.number = {str(label): k for k, label in enumerate(classes.tolist())}
-        self.n_labels = len(classes)
-        self.tokens = self._tokens()
+        self.number: dict[str, int] = {str(label): k for k, label in enumerate(classes.tolist())}
+        self.n_labels: int = len(classes)
+        self.tokens: list[tuple[str, Any]] = self._tokens()
         self.place = 0
         # nondeterministic automaton: each arc has a set of labels, or None for an empty move
         self.arcs: list[list[tuple[Any, int]]] = []
@@ -84,7 +89,7 @@ class Pattern:
 
     # ---- parsing ---------------------------------------------------------------------------------------------------
 
-    def _fail(self, why: str) -> Any:
+    def _fail(self, why: str) -> NoReturn:
         raise ValueError(f"the pattern {self.pattern!r} cannot be parsed: {why}; see maxendnet.rules.regex.")
 
     def _tokens(self) -> list[tuple[str, Any]]:
@@ -94,7 +99,7 @@ class Pattern:
         while place < len(text):
             match = TOKEN.match(text, place)
             if match is None:
-                return self._fail(f"{text[place]!r} is unexpected")
+                self._fail(f"{text[place]!r} is unexpected")
             quoted, sign, low, comma, high, label = match.groups()
             place = match.end()
             if quoted is not None:
@@ -197,7 +202,7 @@ class Pattern:
             return self._labels(set(range(self.n_labels)))
         if kind == "label":
             return self._labels({self._label(value)})
-        return self._fail(f"{value!r} does not follow an item" if kind != "end" else "it ends early")
+        self._fail(f"{value!r} does not follow an item" if kind != "end" else "it ends early")
 
     def _labels(self, labels: set[int]) -> tuple[int, int]:
         first, last = self._new(), self._new()

@@ -37,7 +37,7 @@ class SeenNGrams(NamedTuple):
 
 
 def seen_ngrams(
-    labels: NDArray, offsets: NDArray[np.int64], n_labels: int, order: int, ends: bool = False
+    labels: NDArray[Any], offsets: NDArray[np.int64], n_labels: int, order: int, ends: bool = False
 ) -> SeenNGrams:
     """Return the n-grams of 2 to ``order + 1`` labels that occur in ``y``, shorter n-grams first.
 
@@ -83,7 +83,7 @@ def seen_ngrams(
     return SeenNGrams(cuts, np.concatenate([grams.ravel() for grams in rows]).astype(np.int32))
 
 
-def ends_of(gram: Sequence[int], labels: NDArray, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def ends_of(gram: Sequence[int], labels: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mask of the nodes at which this n-gram ends, shape (n_nodes,).
 
     Examples
@@ -237,6 +237,10 @@ class NGramWeights(Mapping[tuple[Any, ...], float]):
     >>> dict(weights)
     {('a', 'b'): 0.5, ('a', 'b', '<end>'): -1.0}
     """
+
+    ngrams: SeenNGrams
+    symbols: list[Any]
+    weights: FloatArray
 
     def __init__(self, symbols: list[Any], ngrams: SeenNGrams, weights: FloatArray) -> None:
         self.symbols, self.ngrams, self.weights = symbols, ngrams, weights

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from maxendnet.structures.automata.automaton import Automaton
 from maxendnet.structures.rules import Rule
 
 
-def check_truth(batch: Batch, examples: Examples, classes: NDArray, rules: list[Rule]) -> None:
+def check_truth(batch: Batch, examples: Examples, classes: NDArray[Any], rules: list[Rule]) -> None:
     """Raise ``ValueError`` for the first node whose true label breaks a rule."""
     longest = int(np.diff(batch.offsets).max(initial=0))
     for rule in rules:

@@ -133,19 +133,19 @@ class BoundAutomaton(RecursiveStructure):
     def unpad(self, slope: FloatArray) -> FloatArray:
         return padding.unpad(self.layout, slope, by_automaton=True)
 
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Padded weights and arc scores, cached for read-only weights."""
 
-        def compute() -> NDArray:
+        def compute() -> NDArray[Any]:
             kernel, size = self.reader.kernel, self.slope_size
-            out: NDArray = np.zeros(size + kernel.n_scores, dtype=dtype)
+            out: NDArray[Any] = np.zeros(size + kernel.n_scores, dtype=dtype)
             padding.fill(self.layout, out, w, by_automaton=True)
             _kernels.automaton_scores(kernel, out[size - self.reader.n_grams : size], out[size:])
             return out
 
         return self.layout.cache.of_weights(w, ("scores of arcs", dtype, self.reader), compute)
 
-    def recursion_of(self, weights: NDArray | None) -> Any:
+    def recursion_of(self, weights: NDArray[Any] | None) -> Any:
         return _kernels.paths(self.shape, self.reader.kernel, weights)
 
     # ---- aggregates over all labellings -------------------------------------------------------------------------

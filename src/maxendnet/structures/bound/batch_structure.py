@@ -174,6 +174,7 @@ class BatchStructure(BoundStructure):
         # results are not summed over shards, so their number may depend on the work alone
         n_nodes = len(self.batch.parent)
         if n_nodes <= 64 and len(self.sample_weight):
-            return function(0, len(self.sample_weight))
+            function(0, len(self.sample_weight))
+            return
         n_shards = min(64, 1 + n_nodes // 512)
         (backend or Threads()).run(lambda a, b, _: function(a, b), self.ranges(n_shards, slow))

@@ -32,20 +32,23 @@ class Blocks:
         """Length of eta in the layout of the kernels."""
         return int(self.structure.slope_size)
 
-    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Weights in the layout of eta."""
-        return self.structure.pad(w, dtype)
+        values: NDArray[Any] = self.structure.pad(w, dtype)
+        return values
 
     def unpad(self, padded: FloatArray) -> FloatArray:
         """Remove the padding of `pad`."""
-        return self.structure.unpad(padded)
+        values: FloatArray = self.structure.unpad(padded)
+        return values
 
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Weights as the recursions read them; `update` changes them in place."""
-        return self.structure.for_search(w, dtype)
+        values: NDArray[Any] = self.structure.for_search(w, dtype)
+        return values
 
     def update(
-        self, prior: KernelPrior, C: float, weights: NDArray, eta: FloatArray, cost: FloatArray,
+        self, prior: KernelPrior, C: float, weights: NDArray[Any], eta: FloatArray, cost: FloatArray,
         picks: NDArray[np.int64], inner: int, sets: _kernels.ActiveSets, gaps: FloatArray,
     ) -> float:  # fmt: skip
         """Update the blocks ``picks``, and all arrays, in place.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ def uniform_curvature(layout: Layout, batch: Batch) -> FloatArray:
     n_sibling_types = layout.n_edge_types if layout.siblings else 0
     triples = np.bincount(batch.edge_type[right], u[right], minlength=n_sibling_types)[:n_sibling_types]
 
-    def share(counts: NDArray, n_cells: int) -> FloatArray:
+    def share(counts: NDArray[Any], n_cells: int) -> FloatArray:
         return np.repeat((1 - 1 / n_cells) / n_cells * counts, n_cells)
 
     of_node = (1 - 1 / L) / L * (np.repeat(node, L) if layout.seen is None else node[layout.seen.features])

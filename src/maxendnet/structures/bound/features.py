@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from maxendnet.data.batch import Batch
 from maxendnet.data.ragged import gather
 from maxendnet.structures.base import IntArray, Marginals, sums
 from maxendnet.structures.weights.layout import FloatArray, Layout, Segments
+
+Entries = tuple[NDArray[np.int64], NDArray[np.int64], FloatArray]
+"""Rows, columns and values of a sparse matrix."""
 
 
 def left_neighbours(batch: Batch) -> NDArray[np.int64]:
@@ -115,7 +118,7 @@ def _tops(above: NDArray[np.int64]) -> NDArray[np.int64]:
         above = further
 
 
-def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, labels: IntArray):
+def _node_entries(layout: Layout, batch: Batch, node: NDArray[Any], row: NDArray[Any], labels: IntArray) -> Entries:
     """Rows, columns and values of the node features."""
     entries, offsets = gather(batch.indptr, node)
     owner = np.repeat(np.arange(len(node)), np.diff(offsets))
@@ -129,7 +132,7 @@ def _node_entries(layout: Layout, batch: Batch, node: NDArray, row: NDArray, lab
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, labels: IntArray):
+def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray[Any], labels: IntArray) -> Entries:
     """Rows, columns and values of the edge and sibling features of these child nodes."""
     L, start, row = layout.n_labels, layout.n_node_weights, nodes.row[child]
     rows, columns, values = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
@@ -153,14 +156,15 @@ def _joint_entries(layout: Layout, batch: Batch, nodes: _Nodes, child: NDArray, 
     return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
-def _cells(layout: Layout, batch: Batch, child, above, below) -> NDArray[np.int64]:
+def _cells(layout: Layout, batch: Batch, child: NDArray[Any], above: IntArray, below: IntArray) -> NDArray[np.int64]:
     """Return flat indices of (parent, child) label pairs in a transition matrix.
 
     Rows of the matrix are labels of the first node of an edge as the user passed it, which may be the child.
     """
     flipped = batch.flipped[child].astype(bool)
     first, second = np.where(flipped, below, above), np.where(flipped, above, below)
-    return first.astype(np.int64) * layout.n_labels + second
+    indices: NDArray[np.int64] = first.astype(np.int64) * layout.n_labels + second
+    return indices
 
 
 # ---- features and scores of marginals --------------------------------------------------------------------------------
@@ -195,7 +199,7 @@ def features_of(
     )
 
 
-def _dense(matrix) -> FloatArray:
+def _dense(matrix: Any) -> FloatArray:
     return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix)
 
 

@@ -77,7 +77,7 @@ class BoundForest(RecursiveStructure):
             max_marginals=True, top=True, sample=True,
         )  # fmt: skip
 
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Weights as the recursions read them; -inf for forbidden pairs."""
         return padding.for_search(self.layout, w, dtype, self.forbidden_matrix)
 
@@ -115,7 +115,7 @@ class BoundForest(RecursiveStructure):
     def clique_tables(self) -> tuple[FloatArray]:
         return (np.zeros((len(self.batch.parent), self.n_labels, self.n_labels)),)
 
-    def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
+    def edge_labels(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
         """Labels at the edge of each node to its parent.
 
         Returns whether the edge exists, and the labels of the user's first and second node.

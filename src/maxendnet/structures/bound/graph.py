@@ -94,6 +94,9 @@ class Proof(NamedTuple):
 class Messages:
     """Messages and temperatures that are reused in the next call."""
 
+    values: NDArray[np.float64]
+    temperature: NDArray[np.float64]
+
     def __init__(self, n_edges: int, n_examples: int, n_labels: int) -> None:
         self.values = np.zeros((n_edges, 2, _kernels.message_lanes(n_labels)))
         self.temperature = np.zeros(n_examples)
@@ -251,7 +254,7 @@ class BoundGraph(BatchStructure):
         """Example i has the edges ``edge_offsets[i]:edge_offsets[i + 1]``."""
         return self.edges.offsets
 
-    def edge_labels(self, labels: NDArray) -> tuple[NDArray[np.bool_], NDArray, NDArray]:
+    def edge_labels(self, labels: NDArray[Any]) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
         """Return a mask (all True), and the labels of the first and of the second node of every edge."""
         first, second = labels[self.edges.nodes(self.offsets)].T
         return np.ones(len(first), dtype=bool), first, second

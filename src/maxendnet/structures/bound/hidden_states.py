@@ -28,7 +28,7 @@ from maxendnet.structures.weights.layout import FloatArray
 from maxendnet.utils.memory import check_memory
 
 
-def states_of(classes: NDArray, n_states: int) -> NDArray:
+def states_of(classes: NDArray[Any], n_states: int) -> NDArray[Any]:
     """All pairs (label, state), ordered by label.
 
     Examples
@@ -39,7 +39,7 @@ def states_of(classes: NDArray, n_states: int) -> NDArray:
     return label_array([(label, k) for label in classes.tolist() for k in range(n_states)])
 
 
-def with_states(examples: Examples, classes: NDArray, n_states: int) -> Examples:
+def with_states(examples: Examples, classes: NDArray[Any], n_states: int) -> Examples:
     """Replace labels by sets of pairs (label, state)."""
     changes: dict[str, Any] = {}
     if examples.y is not None:
@@ -53,7 +53,7 @@ def with_states(examples: Examples, classes: NDArray, n_states: int) -> Examples
     return replace(examples, **changes)
 
 
-def _states(label: Any, sets: dict[Any, frozenset]) -> Any:
+def _states(label: Any, sets: dict[Any, frozenset[Any]]) -> Any:
     if label is UNKNOWN:
         return UNKNOWN
     if isinstance(label, frozenset):
@@ -129,11 +129,12 @@ class LabelsOfStates:
 
     @property
     def n_labels(self) -> int:
-        return self.inner.n_labels // self.n_states
+        return int(self.inner.n_labels // self.n_states)
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        return self.inner.offsets
+        offsets: NDArray[np.int64] = self.inner.offsets
+        return offsets
 
     @property
     def within_truth(self) -> LabelsOfStates:
@@ -161,11 +162,13 @@ class LabelsOfStates:
 
     def max_marginals(self, w: FloatArray, backend: Threads | None = None) -> FloatArray:
         """Return the best score with each label at each node."""
-        return self._by_label(self.inner.max_marginals(w, backend=backend)).max(axis=2)
+        values: FloatArray = self._by_label(self.inner.max_marginals(w, backend=backend)).max(axis=2)
+        return values
 
     def sample(self, w: FloatArray, n_draws: int, rng: np.random.Generator, backend: Threads | None = None) -> IntArray:
         """Sample labellings from p(y|x), shape (n_draws, n_nodes)."""
-        return self.inner.sample(w, n_draws, rng, backend=backend) // np.int32(self.n_states)
+        labels: NDArray[np.int32] = self.inner.sample(w, n_draws, rng, backend=backend) // np.int32(self.n_states)
+        return labels
 
     def _for_states(self, table: Table | None) -> Table | None:
         """Convert a table of labels to a table of states."""

@@ -37,7 +37,7 @@ class KernelStructure(BatchStructure):
     the layout of `pad`; `unpad` converts them to the order of the weights.
     """
 
-    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def for_search(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Weights as the recursions read them."""
         return padding.for_search(self.layout, w, dtype)
 
@@ -54,11 +54,11 @@ class KernelStructure(BatchStructure):
         """Length of a padded gradient."""
         return padding.padded_size(self.layout)
 
-    def pad_rows(self, rows: FloatArray, dtype: type = np.float64) -> NDArray:
+    def pad_rows(self, rows: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Rows of a table as the recursions read them."""
         return padding.pad_rows(self.layout, rows, dtype)
 
-    def recursion_of(self, weights: NDArray | None) -> Any:
+    def recursion_of(self, weights: NDArray[Any] | None) -> Any:
         """Return the kernel recursion with the weights of `for_search`, or with no weights."""
         return _kernels.forest(self.shape, weights)
 
@@ -90,7 +90,7 @@ class RecursiveStructure(KernelStructure):
         """Return the batch with the row numbers of this table."""
         return self.batch if table is None else self.batch._replace(row=np.ascontiguousarray(table.row))
 
-    def rows_of(self, table: Table | None, dtype: type = np.float64) -> NDArray | None:
+    def rows_of(self, table: Table | None, dtype: type = np.float64) -> NDArray[Any] | None:
         """Rows of a table as the recursions read them."""
         return None if table is None else self.pad_rows(table.rows, dtype)
 

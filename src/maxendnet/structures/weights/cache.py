@@ -34,7 +34,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._results: dict[Hashable, Any] = {}
-        self._of_weights: tuple[tuple[NDArray, dict[Hashable, Any]], ...] = ()
+        self._of_weights: tuple[tuple[NDArray[Any], dict[Hashable, Any]], ...] = ()
 
     def result(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the cached result of ``compute``; at most `MAX_RESULTS` are cached."""
@@ -46,7 +46,7 @@ class Cache:
         result: T = results[key]
         return result
 
-    def of_weights(self, w: NDArray, key: Hashable, compute: Callable[[], T]) -> T:
+    def of_weights(self, w: NDArray[Any], key: Hashable, compute: Callable[[], T]) -> T:
         """Return the result of ``compute``, cached if the weights are read-only."""
         if w.flags.writeable:
             return compute()
@@ -60,7 +60,7 @@ class Cache:
         return result
 
     @contextmanager
-    def during(self, w: NDArray) -> Iterator[NDArray]:
+    def during(self, w: NDArray[Any]) -> Iterator[NDArray[Any]]:
         """Context manager that returns a read-only view of weights and caches its results until the exit.
 
         Examples

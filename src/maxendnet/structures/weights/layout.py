@@ -27,7 +27,7 @@ class SeenPairs(NamedTuple):
     """(n_pairs,): ascending within a row."""
 
     @classmethod
-    def of(cls, features: NDArray, labels: NDArray, n_features: int, n_labels: int) -> SeenPairs:
+    def of(cls, features: NDArray[Any], labels: NDArray[Any], n_features: int, n_labels: int) -> SeenPairs:
         """Return the distinct pairs."""
         keys = features.astype(np.int64) * n_labels + labels
         if n_features * n_labels <= 8 * len(keys):  # flags need no more memory than keys, and are faster than sorting
@@ -239,9 +239,9 @@ class Layout:
         """Convert a matrix of shape (n_features, n_labels) to the segment of node weights."""
         return np.asarray(matrix) if self.seen is None else np.asarray(matrix)[self.seen.features, self.seen.labels]
 
-    def node_places(self, features: NDArray, labels: NDArray) -> NDArray[np.int64]:
+    def node_places(self, features: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.int64]:
         """Indices of pairs in a weight vector, -1 for pairs that have no weight."""
-        keys = features.astype(np.int64) * self.n_labels + labels
+        keys: NDArray[np.int64] = features.astype(np.int64) * self.n_labels + labels
         if self.seen is None:
             return keys
         seen_keys = self.seen.features * self.n_labels + self.seen.labels

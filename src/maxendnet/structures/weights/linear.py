@@ -46,11 +46,11 @@ class LinearStructure(Structure):
         """Number of columns that the options ``bias`` and ``ends`` add to the node features."""
         return int(self.bias) + 2 * int(self.ends)
 
-    def layout(self, examples: Examples, classes: NDArray) -> Layout:
+    def layout(self, examples: Examples, classes: NDArray[Any]) -> Layout:
         """Layout of the weights for labelled examples."""
         return self.layout_of(examples, classes, self.joined)
 
-    def layout_of(self, examples: Examples, classes: NDArray, joined: str) -> Layout:
+    def layout_of(self, examples: Examples, classes: NDArray[Any], joined: str) -> Layout:
         """Layout of the weights for labelled examples; ``joined`` is the shape of their edges."""
         layout = Layout(
             n_features=examples.n_features + self.n_columns_added,
@@ -75,7 +75,7 @@ class LinearStructure(Structure):
             "use fewer labels, hidden states or features, or pairs='seen'",
         )
 
-    def batch_of(self, examples: Examples, classes: NDArray, layout: Layout, joined: str = "") -> Batch:
+    def batch_of(self, examples: Examples, classes: NDArray[Any], layout: Layout, joined: str = "") -> Batch:
         """Encode examples, which must match the layout, for the kernels."""
         return encode(
             examples, classes, joined or self.joined, bias=bool(self.bias), ends=bool(self.ends),
@@ -83,7 +83,7 @@ class LinearStructure(Structure):
             n_label_features=layout.n_label_features,
         )  # fmt: skip
 
-    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray) -> str:
+    def layout_error(self, layout: Layout, n_features_in: int, classes: NDArray[Any]) -> str:
         """Error message if the layout does not match the structure, else an empty string."""
         return self.size_error(layout, n_features_in, self.joined != "independent")
 
@@ -106,7 +106,10 @@ class LinearStructure(Structure):
         n = layout.n_features - self.n_columns_added
         added = layout.node_rows(w, n)
         added = added.toarray() if layout.seen is not None else added
-        squeeze = lambda segment: segment[0] if len(segment) == 1 else segment  # noqa: E731
+
+        def squeeze(segment: FloatArray) -> Any:
+            return segment[0] if len(segment) == 1 else segment
+
         return {
             "coef": layout.node_rows(w, 0, n),
             "intercept": added[0] if self.bias else zero,

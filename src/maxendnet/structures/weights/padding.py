@@ -7,6 +7,7 @@ every matrix in both orientations. `pad` returns the layout of gradients and dua
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from maxendnet.structures.weights.layout import FloatArray, Layout
 CACHE_LINE = 64
 
 
-def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray:
+def zeros_at_cache_line(shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
     """Zeros aligned to a cache line, so that vector loads cross few lines."""
     size = prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + CACHE_LINE, dtype=np.uint8)
@@ -53,7 +54,7 @@ def pad(layout: Layout, w: FloatArray, by_automaton: bool = False, dtype: type =
     return padded
 
 
-def fill(layout: Layout, padded: NDArray, w: FloatArray, by_automaton: bool = False) -> None:
+def fill(layout: Layout, padded: NDArray[Any], w: FloatArray, by_automaton: bool = False) -> None:
     """Write weights into a padded vector."""
     for wide, narrow in _rows(layout, padded, w, by_automaton):
         wide[:] = narrow
@@ -85,7 +86,7 @@ def _rows(layout: Layout, padded: FloatArray, w: FloatArray, by_automaton: bool)
 
 def for_search(
     layout: Layout, w: FloatArray, dtype: type = np.float64, forbidden: NDArray[np.uint8] | None = None
-) -> NDArray:
+) -> NDArray[Any]:
     """Weights as the recursions read them, cached for read-only weights.
 
     Rows are padded, matrices are in both orientations, and forbidden pairs are -inf.
@@ -94,7 +95,7 @@ def for_search(
     return layout.cache.of_weights(w, key, lambda: _search_weights(layout, w, dtype, forbidden))
 
 
-def _search_weights(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray:
+def _search_weights(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArray[np.uint8] | None) -> NDArray[Any]:
     L, width = layout.n_labels, lanes(layout)
     n_node, n_matrix = node_size(layout), layout.n_matrices * 2 * L * width
     out = zeros_at_cache_line((n_node + n_matrix + layout.n_label_features,), dtype)
@@ -116,7 +117,7 @@ def _search_weights(layout: Layout, w: FloatArray, dtype: type, forbidden: NDArr
     return out
 
 
-def transition_range(layout: Layout, weights: NDArray) -> float:
+def transition_range(layout: Layout, weights: NDArray[Any]) -> float:
     """Return the largest range of a transition matrix in the weights of `for_search`."""
     L, width, first = layout.n_labels, lanes(layout), node_size(layout)
     last = first + layout.n_edge_types * 2 * L * width
@@ -124,7 +125,7 @@ def transition_range(layout: Layout, weights: NDArray) -> float:
     return max((float(matrix.max() - matrix.min()) for matrix in matrices), default=0.0)
 
 
-def search_from_padded(layout: Layout, padded: NDArray) -> NDArray:
+def search_from_padded(layout: Layout, padded: NDArray[Any]) -> NDArray[Any]:
     """Convert weights from the layout of `pad` to that of `for_search`, without edge features or forbidden pairs."""
     n_node, n_last = node_size(layout), layout.n_label_features
     matrices = padded[n_node : len(padded) - _kernels.padded(n_last)].reshape(-1, layout.n_labels, lanes(layout))
@@ -138,7 +139,7 @@ def search_from_padded(layout: Layout, padded: NDArray) -> NDArray:
     return out
 
 
-def padded_from_search(layout: Layout, weights: NDArray) -> NDArray:
+def padded_from_search(layout: Layout, weights: NDArray[Any]) -> NDArray[Any]:
     """Inverse of `search_from_padded`."""
     n_node, n_last = node_size(layout), layout.n_label_features
     both = weights[n_node : len(weights) - n_last].reshape(-1, 2, layout.n_labels * lanes(layout))
@@ -150,7 +151,7 @@ def padded_from_search(layout: Layout, weights: NDArray) -> NDArray:
     return out
 
 
-def pad_rows(layout: Layout, rows: FloatArray, dtype: type = np.float64) -> NDArray:
+def pad_rows(layout: Layout, rows: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
     """Pad rows of a table with zeros, as the recursions read them."""
     out = zeros_at_cache_line((len(rows), lanes(layout)), dtype)
     out[:, : layout.n_labels] = rows

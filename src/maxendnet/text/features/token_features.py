@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from maxendnet import _kernels
@@ -28,6 +27,7 @@ from maxendnet.text.features.templates import READY, Pattern, Template
 from maxendnet.text.features.word_forms import FORMS, Gazetteer, form_of, read_clusters, read_gazetteer
 from maxendnet.text.reading.columns import Coded, Columns
 from maxendnet.text.reading.errors import TextError, check_count
+from maxendnet.utils.scikit_learn import BaseEstimator
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[Any]
@@ -142,7 +142,9 @@ class TokenFeatures(BaseEstimator):
             raise TextError(
                 f"{min(set(gazetteers) & set(clusters))!r} names both a gazetteer and clusters; use different names."
             )
-        self.gazetteers_, self.clusters_, self.n_columns_in_ = gazetteers, clusters, n_columns
+        self.gazetteers_: dict[str, Gazetteer] = gazetteers
+        self.clusters_: dict[str, dict[str, str]] = clusters
+        self.n_columns_in_: int = n_columns
         if not isinstance(template, str):
             raise TextError(f"template must be a name or the text of a template, got {template!r}.")
         if template in READY:
@@ -154,7 +156,8 @@ class TokenFeatures(BaseEstimator):
             raise TextError(
                 f"template is {template!r}; pass {known}, or the text of a template (read it with read_template)."
             )
-        self.template_, self.template_name_ = Template.parse(text), template
+        self.template_: Template = Template.parse(text)
+        self.template_name_: str = template
         self._forms = {name: self._source(name) for name in self.template_.columns}
         self._code_cache: CodeCache | None = None  # built on first use
 

@@ -141,7 +141,7 @@ class Gazetteer:
     """
 
     def __init__(self, phrases: Iterable[str]) -> None:
-        self.phrases = sorted({" ".join(phrase.lower().split()) for phrase in phrases} - {""})
+        self.phrases: list[str] = sorted({" ".join(phrase.lower().split()) for phrase in phrases} - {""})
         self._by_first: dict[str, list[tuple[str, ...]]] = {}
         for phrase in self.phrases:
             words = tuple(phrase.split())

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from maxendnet.data.examples import Examples, as_examples
 from maxendnet.text.reading.errors import TextError
+from maxendnet.utils.scikit_learn import clone
 
 FloatArray = NDArray[np.float64]
 

@@ -33,13 +33,13 @@ class InternalTags(NamedTuple):
     ['O', 'B-X']
     """
 
-    names: NDArray
+    names: NDArray[Any]
     """(n_labels,): the BIO tag of each label."""
     rules: Any
     """Rule that the BIOES labels of a sentence must satisfy."""
 
     @classmethod
-    def of(cls, classes: NDArray) -> InternalTags:
+    def of(cls, classes: NDArray[Any]) -> InternalTags:
         """Return the conversion for the BIOES labels of a model."""
         return cls(np.array(cls.as_bio(classes.tolist()), dtype=object), bioes())
 
@@ -48,7 +48,7 @@ class InternalTags(NamedTuple):
         """Convert BIOES tags to BIO tags."""
         return [BIO_LETTERS[tag[0]] + tag[1:] for tag in labels]
 
-    def probabilities(self, marginals: NDArray, labels: NDArray) -> NDArray:
+    def probabilities(self, marginals: NDArray[Any], labels: NDArray[Any]) -> NDArray[Any]:
         """Return the probability of the BIO tag of each token's label.
 
         Parameters
@@ -61,7 +61,7 @@ class InternalTags(NamedTuple):
         ndarray of shape (n_tokens,)
         """
         same_tag = self.names[:, None] == self.names
-        sums: NDArray = (marginals * same_tag[labels]).sum(axis=1)
+        sums: NDArray[Any] = (marginals * same_tag[labels]).sum(axis=1)
         return sums
 
 

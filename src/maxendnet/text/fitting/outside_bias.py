@@ -26,7 +26,7 @@ STEPS = np.arange(0.0, 3.01, 0.25)
 10 %."""
 
 
-def added_scores(classes: NDArray, outside: float) -> FloatArray | None:
+def added_scores(classes: NDArray[Any], outside: float) -> FloatArray | None:
     """Return the numbers to add to the scores of all labels, or None if nothing changes.
 
     Examples

@@ -6,13 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sklearn.base import clone
-
 from maxendnet.data.examples import Examples
 from maxendnet.text.features.templates import READY
 from maxendnet.text.features.token_features import TokenFeatures
 from maxendnet.text.reading.columns import read_columns
 from maxendnet.text.reading.errors import TextError
+from maxendnet.utils.scikit_learn import clone
 
 
 class ColumnFiles:
@@ -40,6 +39,9 @@ class ColumnFiles:
     >>> L2CRF(backend=Dask(client)).fit(files)                  # doctest: +SKIP
     """
 
+    columns: Sequence[int] | None
+    label: int | None
+
     def __init__(
         self,
         paths: Sequence[str | os.PathLike[str]],
@@ -57,8 +59,8 @@ class ColumnFiles:
                 f"features must be one of {', '.join(READY)}, the text of a template, or TokenFeatures, got "
                 f"{features!r}."
             )
-        self.paths = [os.path.abspath(path) for path in paths]
-        self.features = TokenFeatures(features) if isinstance(features, str) else features
+        self.paths: list[str] = [os.path.abspath(path) for path in paths]
+        self.features: TokenFeatures = TokenFeatures(features) if isinstance(features, str) else features
         if self.features.min_count > 1:
             raise ValueError(
                 f"min_count={self.features.min_count} needs the tokens of all files, but each worker sees only its "

@@ -68,6 +68,7 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
     weights: FloatArray = model.model_.weights
     if temperature == 1.0:
         return weights
+    scaled: FloatArray
     previous, previous_temperature, scaled = vars(model).get("_scaled", (None, None, weights))
     if previous is not weights or previous_temperature != temperature:
         scaled = weights / temperature
@@ -89,7 +90,7 @@ def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[
     return examples, bound
 
 
-def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray) -> FloatArray:
+def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels: NDArray[Any]) -> FloatArray:
     """Return the score of each labelling.
 
     With hidden states, it is the log-sum over all states of the labelling.
@@ -258,7 +259,7 @@ def is_chain(model: Any, bound: Any) -> bool:
     return type(model.model_.structure) in (Chain, Independent) and bound.capabilities.forest
 
 
-def _by_example(examples: Examples, values: NDArray) -> list[NDArray]:
+def _by_example(examples: Examples, values: NDArray[Any]) -> list[NDArray[Any]]:
     return [values[first:last] for first, last in pairwise(examples.offsets.tolist())]
 
 
@@ -307,7 +308,8 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
         if pairs is None:
             return np.broadcast_to(node[t], (node.shape[1], node.shape[1]))
         before = node[t - 1][:, None]
-        return np.divide(pairs[t], before, out=np.zeros_like(pairs[t]), where=before > 0)
+        values: FloatArray = np.divide(pairs[t], before, out=np.zeros_like(pairs[t]), where=before > 0)
+        return values
 
     if span.start == 0:
         reached = node[0] * of_type
@@ -321,7 +323,12 @@ def span_probability(node: FloatArray, pairs: FloatArray | None, rules: SpanRule
 
 
 def _clamped(
-    model: Any, examples: Examples, w: FloatArray, rules: SpanRules, labels: NDArray, spans: Sequence[Sequence[Span]]
+    model: Any,
+    examples: Examples,
+    w: FloatArray,
+    rules: SpanRules,
+    labels: NDArray[Any],
+    spans: Sequence[Sequence[Span]],
 ) -> list[list[float]]:
     """Return the probability of each span, for any structure.
 

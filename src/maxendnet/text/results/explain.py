@@ -36,7 +36,8 @@ class Explanation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self)  # type: ignore[call-overload]
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return values
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return `as_dict` as a JSON string."""
@@ -391,7 +392,7 @@ def _of_features(model: Any, bound: Any, t: int, a: int, b: int, names: Sequence
     ]
 
 
-def _of_neighbours(model: Any, labels: NDArray, t: int, a: int, b: int, classes: Sequence[str]) -> list[Reason]:
+def _of_neighbours(model: Any, labels: NDArray[Any], t: int, a: int, b: int, classes: Sequence[str]) -> list[Reason]:
     """Return the contributions of the pairs with the previous and the next label."""
     matrix = np.asarray(getattr(model, "transitions_", np.zeros(0)))
     if matrix.shape != (len(classes), len(classes)):

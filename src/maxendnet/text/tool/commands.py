@@ -18,7 +18,7 @@ import click
 from maxendnet.text.reading.errors import TextError
 from maxendnet.utils.progress import progress_bar
 
-SYSTEMS = {
+SYSTEMS: dict[str, tuple[str, list[str]]] = {
     "l2crf": ("L2CRF", ["lam"]),
     "l1crf": ("L1CRF", ["lam"]),
     "crf": ("CRF", []),
@@ -294,8 +294,8 @@ def estimator_of(
     from maxendnet.structures import Chain, Independent
     from maxendnet.text.tagger import default_model
 
-    settings = {"C": C, "lam": lam, "margin": margin, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
-    settings = {name: value for name, value in settings.items() if value is not None}
+    options = {"C": C, "lam": lam, "margin": margin, "tol": 1e-2 if tol is None else tol, "max_passes": 300}
+    settings: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     if system == "l2crf":
         if not y:
             return settings

@@ -81,10 +81,10 @@ class Boundaries:
         self, names: Sequence[str] = (), weights: dict[str, NDArray[np.float64]] | None = None,
         reach: dict[str, int] | None = None, cutting: Collection[str] = (),
     ) -> None:  # fmt: skip
-        self.names = list(names)
-        self.weights = weights or {}
-        self.reach = reach or {}
-        self.cutting = set(cutting)
+        self.names: list[str] = list(names)
+        self.weights: dict[str, NDArray[np.float64]] = weights or {}
+        self.reach: dict[str, int] = reach or {}
+        self.cutting: set[str] = set(cutting)
         self._column = {name: k for k, name in enumerate(self.names)}
 
     @classmethod
@@ -194,7 +194,7 @@ class Boundaries:
         return cls(names, weights, reach, cutting)
 
 
-def best_interval(begins: NDArray, ends: NDArray) -> tuple[int, int, float]:
+def best_interval(begins: NDArray[Any], ends: NDArray[Any]) -> tuple[int, int, float]:
     """Return the first and last token of the interval with the largest score, and its lead over the second best.
 
     Parameters

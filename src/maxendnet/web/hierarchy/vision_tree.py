@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet.web.pages.page import Page, words
+from maxendnet.web.pages.elements import words
+from maxendnet.web.pages.page import Page
 from maxendnet.web.views.leaves import HEIGHT, WIDTH, find_leaves
 
 HEADINGS = words("h1 h2 h3 h4 h5 h6 dt hr legend caption")

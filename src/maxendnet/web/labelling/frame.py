@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from maxendnet.web.pages import parser_process
+from maxendnet.web.pages.elements import words
 from maxendnet.web.pages.encoding import decode
-from maxendnet.web.pages.page import MAX_BYTES, Page, canonical_nodes, words
+from maxendnet.web.pages.page import MAX_BYTES, Page, canonical_nodes
 from maxendnet.web.pages.parser import RawTree
 from maxendnet.web.pages.saved_files import unpack
 from maxendnet.web.pages.structured_data import OBJECT, VALUE_TAGS

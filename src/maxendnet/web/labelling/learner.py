@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
+from maxendnet.utils.scikit_learn import clone
 from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.listings.regions import choose_records, given_records
@@ -68,7 +68,7 @@ class Learner:
     """
 
     def __init__(self, pages: Sequence[Page], settings: Extractor, records: str = "one") -> None:
-        self.pages = list(pages)
+        self.pages: list[Page] = list(pages)
         self.settings = settings
         self.records = records
         self.pictures = False

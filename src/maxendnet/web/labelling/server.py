@@ -16,7 +16,7 @@ from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from maxendnet.web.fields.labels import LabelError, parse_place
@@ -68,18 +68,18 @@ class LabelServer(ThreadingHTTPServer):
 
     def __init__(self, session: LabellingSession, port: int = 0) -> None:
         self.session = session
-        self.key = secrets.token_urlsafe(24)
+        self.key: str = secrets.token_urlsafe(24)
         super().__init__(("127.0.0.1", port), Handler)
-        self.host = f"127.0.0.1:{self.server_port}"
-        self.origin = f"http://{self.host}"
-        self.address = f"{self.origin}/{self.key}/"
+        self.host: str = f"127.0.0.1:{self.server_port}"
+        self.origin: str = f"http://{self.host}"
+        self.address: str = f"{self.origin}/{self.key}/"
         scripts = " ".join(self.address + name for name in SCRIPTS)
-        self.app_policy = (
+        self.app_policy: str = (
             f"default-src 'none'; script-src {scripts}; style-src {self.address}app.css; "
             f"connect-src {self.address}api/; frame-src {self.address}pages/; img-src data:; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
-        self.frame_policy = (
+        self.frame_policy: str = (
             f"default-src 'none'; style-src 'unsafe-inline'; img-src {self.address}pages/ data:; "
             f"base-uri 'none'; form-action 'none'; frame-ancestors {self.origin}; sandbox allow-same-origin"
         )
@@ -92,8 +92,9 @@ class Handler(BaseHTTPRequestHandler):
     """Handles one request per connection."""
 
     server: LabelServer
-    server_version, sys_version = "maxendnet", ""
-    timeout = 20  # seconds without data until the connection is closed
+    server_version: str = "maxendnet"
+    sys_version: str = ""
+    timeout: ClassVar[float | None] = 20  # seconds without data until the connection is closed
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Log nothing, because the terminal shows only messages for the user."""

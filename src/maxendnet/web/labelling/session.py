@@ -94,17 +94,21 @@ class LabellingSession:
     True
     """
 
+    version: int
+    doing: str
+    problem: str
+
     def __init__(
         self, root: Path, pages: Sequence[Page], fields: Sequence[str], labels: LabelFile, model: Path | None = None,
         settings: Extractor | None = None, records: str = "one",
     ) -> None:  # fmt: skip
-        self.root = root.resolve()
-        self.pages = list(pages)
+        self.root: Path = root.resolve()
+        self.pages: list[Page] = list(pages)
         self.file = labels
         self.model = model
-        self.number = {page.name: i for i, page in enumerate(self.pages)}
+        self.number: dict[str, int] = {page.name: i for i, page in enumerate(self.pages)}
         self.shuffled: list[int] = np.random.default_rng(0).permutation(len(self.pages)).tolist()
-        self.learner = Learner(self.pages, settings or Extractor(), records)
+        self.learner: Learner = Learner(self.pages, settings or Extractor(), records)
         self._sha = [page.sha for page in self.pages]
         self._leaves: dict[int, View] = {}
         self._lock = threading.Condition()
@@ -123,8 +127,8 @@ class LabellingSession:
     # ---- labels -------------------------------------------------------------------------------------------------
 
     def _set_labels(self, lines: Sequence[PageLabels]) -> None:
-        self.labels = {self.number[x.page]: x for x in lines if x.page in self.number}
-        self.fields = field_order(lines, self._first_fields)
+        self.labels: dict[int, PageLabels] = {self.number[x.page]: x for x in lines if x.page in self.number}
+        self.fields: list[str] = field_order(lines, self._first_fields)
 
     @property
     def done(self) -> set[int]:

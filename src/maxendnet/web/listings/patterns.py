@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
-from maxendnet.web.pages.page import Page, words
+from maxendnet.web.pages.elements import words
+from maxendnet.web.pages.page import Page
 from maxendnet.web.views.outline import Item, Outline, Token
 
 MAX_SIBLINGS = 6  # siblings before the first labelled one that may be the start of an item

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,7 @@ class Calibration:
         return min(confidence, 1.0 - 1.0 / (self.n_answers + 2.0) if self.n_answers else MAX_UNCALIBRATED)
 
 
-def squash(x: float | NDArray) -> NDArray:
+def squash(x: float | NDArray[Any]) -> NDArray[Any]:
     """Clip scores to [-20, 20], because larger scores are no stronger evidence."""
     return np.clip(x, -20.0, 20.0)
 
@@ -89,7 +90,7 @@ def fit_calibration(
         answer_weight = np.array([min(1.0, MAX_GROUP_WEIGHT / sizes[group]) for group in groups])
     weight = np.concatenate([answer_weight, [2.0, 2.0]])
 
-    def objective(v: NDArray) -> tuple[float, NDArray]:
+    def objective(v: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         z = Z @ v[:3] + v[3]
         p = 1.0 / (1.0 + np.exp(-z))
         value = float(np.sum(weight * (np.logaddexp(0.0, z) - target * z))) + 0.5 * float(np.sum((v[:3] - PRIOR) ** 2))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from maxendnet.estimators.markov_network import MarkovNetwork
+from maxendnet.utils.scikit_learn import BaseEstimator
 from maxendnet.web.features.groups import GROUPS, KNOWN_SITES, NEW_SITES
 from maxendnet.web.fields.labels import LabelError, PageLabels, field_order, labels_data, labels_images
 from maxendnet.web.fields.types import KINDS
@@ -32,6 +33,11 @@ from maxendnet.web.pages.page import Page, UnreadPage
 from maxendnet.web.pages.source import Source, has_layout, read_source
 from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.views.view import View, make_views
+
+if TYPE_CHECKING:
+    from maxendnet.web.fields.boundaries import Boundaries
+    from maxendnet.web.listings.split import SiteRecords
+    from maxendnet.web.model.field_history import FieldHistory
 
 FEATURE_SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
 
@@ -121,6 +127,16 @@ class Extractor(BaseEstimator):
     True
     """
 
+    constraints: bool
+    siblings: bool
+    data_: bool
+    images_: bool
+    listings_: dict[str, SiteRecords]
+    boundaries_: Boundaries
+    estimator_: Any
+    levels_: list[float]
+    scale_: float
+
     def __init__(
         self,
         estimator: MarkovNetwork | None = None,
@@ -183,10 +199,10 @@ class Extractor(BaseEstimator):
                 f"{len(pages)} pages but {len(labels)} labels; pass one entry per page, None if unlabelled."
             )
         features_of = self.features_of()
-        self.fields_ = field_order([x for x in labels if x is not None], fields)
+        self.fields_: list[str] = field_order([x for x in labels if x is not None], fields)
         if not self.fields_:
             raise LabelError('no page is labelled; label at least one, such as {"page": "a.html", "values": {...}}.')
-        self.layout_ = has_layout(pages)
+        self.layout_: bool = has_layout(pages)
         self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
         of_pages = self.make_views(list(progress(pages, "reading")))
         if not skip_unmatched:
@@ -229,15 +245,17 @@ class Extractor(BaseEstimator):
         ``fields_``, ``layout_``, ``images_`` and ``data_`` must be set.
         """
         labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
-        self.sites_ = sorted({page.site for page in labelled})
-        self.together_ = fields_together({label for page in labelled for label in page.labels}, self.fields_)
-        self.attributes_ = learn_attributes(labelled, self.fields_)
-        self.kinds_ = learn_kinds(labelled, self.fields_, self.attributes_) | (self.types or {})
-        self.overlap_ = fields_overlap(labelled, self.attributes_)
+        self.sites_: list[str] = sorted({page.site for page in labelled})
+        self.together_: set[tuple[int, int]] = fields_together(
+            {label for page in labelled for label in page.labels}, self.fields_
+        )
+        self.attributes_: dict[str, str] = learn_attributes(labelled, self.fields_)
+        self.kinds_: dict[str, str] = learn_kinds(labelled, self.fields_, self.attributes_) | (self.types or {})
+        self.overlap_: bool = fields_overlap(labelled, self.attributes_)
         similar = similar_records(views, labels, labelled, features_of) if self.model == "choice" else []
         fitted = fit_model(self, labelled, similar)
         self.estimator_, self.scale_, self.levels_, self.boundaries_, _ = fitted
-        self.calibrations_ = (
+        self.calibrations_: dict[str, Calibration] = (
             calibrate(self, labelled, similar, progress)
             if self.calibrate
             else {"known": Calibration(), "new": Calibration()}
@@ -245,7 +263,9 @@ class Extractor(BaseEstimator):
         of_labelled = [page.view for page in labelled]
         margins = leaf_margins(self, fitted, of_labelled, [page.features for page in labelled])
         records = extract_records(self, of_labelled, margins, "one", all_rows=True)
-        self.memory_ = field_histories(labelled, [record for (record,) in records], self.sites_, self.fields_)
+        self.memory_: dict[str, dict[str, FieldHistory]] = field_histories(
+            labelled, [record for (record,) in records], self.sites_, self.fields_
+        )
         return self
 
     def check_settings(self) -> list[str]:

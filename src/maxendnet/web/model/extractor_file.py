@@ -8,9 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sklearn.base import clone
-
 from maxendnet.estimators.file import ModelFileError, load, read, save
+from maxendnet.utils.scikit_learn import clone
 from maxendnet.web.fields.boundaries import Boundaries
 from maxendnet.web.listings.split import SiteRecords
 from maxendnet.web.model.calibration import Calibration

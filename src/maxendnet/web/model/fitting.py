@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
+from maxendnet.utils.scikit_learn import clone
 from maxendnet.web.fields.boundaries import Boundaries, LabelledValue
 from maxendnet.web.model.dataset import Featurised, max_marginals, to_examples, vocabulary
 from maxendnet.web.model.decode import field_margins, levels_of, scale_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from maxendnet.web.views.view import View
 FLOOR = 1e-4  # added to votes, so that a leaf without votes can still win
 
 
-def vote_by_site(views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight: float = 1.0) -> list[NDArray]:
+def vote_by_site(
+    views: Sequence[View], margins: Sequence[NDArray[np.float64]], weight: float = 1.0
+) -> list[NDArray[Any]]:
     """Return the margins with the votes of the pages of each site added.
 
     On each page the softmax of the margins of a field is a distribution over leaves. The vote of the page for a kind

@@ -123,5 +123,5 @@ class ParserProcess:
         return answer
 
 
-shared = ParserProcess()
+shared: ParserProcess = ParserProcess()
 atexit.register(shared.close)

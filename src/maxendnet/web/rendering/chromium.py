@@ -40,7 +40,7 @@ class Chromium:
 
     def __init__(self, seconds: float = 10.0) -> None:
         self.seconds = seconds
-        self.program = next(filter(None, map(shutil.which, PROGRAMS)), "")
+        self.program: str = next(filter(None, map(shutil.which, PROGRAMS)), "")
         if not self.program:
             raise RenderError(
                 "Chromium was not found; install it (on Debian: apt install chromium), or work without layout."

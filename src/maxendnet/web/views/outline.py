@@ -11,6 +11,7 @@ from zlib import crc32
 from maxendnet.web.features.place import HASHED
 from maxendnet.web.fields.patterns import PATTERNS
 from maxendnet.web.fields.types import MONTH, is_number
+from maxendnet.web.pages.page import Page
 from maxendnet.web.views.view import View, fold
 
 MAX_PATH_CHARS = 500
@@ -39,13 +40,13 @@ class Outline:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        page = self.page = view.page
-        self.parents = view.parents
+        self.page: Page = view.page
+        self.parents: list[int] = view.parents
         self.children: dict[int, list[int]] = {}
         self.at: dict[str, list[int]] = {}
-        self.paths = [""] * len(page)
+        self.paths: list[str] = [""] * len(self.page)
         self._shapes: dict[int, str] = {}
-        for t, tag in enumerate(page.tags):
+        for t, tag in enumerate(self.page.tags):
             p = self.parents[t]
             if p >= 0:
                 self.children.setdefault(p, []).append(t)

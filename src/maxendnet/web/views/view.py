@@ -100,14 +100,16 @@ class View:
 
     def __init__(self, page: Page, images: bool = False, data: bool = False) -> None:
         self.page = page
-        self.leaves = find_leaves(page, images, data)
+        self.leaves: list[int] = find_leaves(page, images, data)
         tags, parents = page.tags, page.parents.tolist()
         self.parents: list[int] = parents
-        self.images = [tags[t] == "img" for t in self.leaves]
-        self.data = [tags[t] in VALUE_TAGS for t in self.leaves]
-        self.texts = [page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves]
+        self.images: list[bool] = [tags[t] == "img" for t in self.leaves]
+        self.data: list[bool] = [tags[t] in VALUE_TAGS for t in self.leaves]
+        self.texts: list[str] = [
+            page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves
+        ]
         self.runs: Runs = find_runs(page, self.leaves)
-        self.elements = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
+        self.elements: list[int] = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
         self._walk(tags, parents)
         self._above: dict[int, list[int]] = {}
         self.facts: SiteFacts | None = None
@@ -118,9 +120,10 @@ class View:
     def _walk(self, tags: list[str], parents: list[int]) -> None:
         """Set depths, positions among siblings, and path hashes, in one pass because paths may be long."""
         n = len(tags)
-        self.depth = depth = [0] * n
-        self.rank = rank = [0] * n  # position among the element children of the parent
-        self.n_children = n_children = [0] * n
+        depth, rank, n_children = [0] * n, [0] * n, [0] * n
+        self.depth: list[int] = depth
+        self.rank: list[int] = rank  # position among the element children of the parent
+        self.n_children: list[int] = n_children
         place, kind = [0] * n, [0] * n
         position: dict[tuple[int, int], int] = {}  # (parent, tag) -> position of the last such child
         codes: dict[str, int] = {}
@@ -147,8 +150,8 @@ class View:
                 kind[t] = hash((kind[p], code, crc32(classes.split(" ", 1)[0].encode())))
             else:
                 kind[t] = hash((kind[p], code, 0))
-        self.places = [place[t] for t in self.leaves]
-        self.kinds = [kind[t] for t in self.leaves]
+        self.places: list[int] = [place[t] for t in self.leaves]
+        self.kinds: list[int] = [kind[t] for t in self.leaves]
 
     def ancestors(self, k: int) -> list[int]:
         """Return the element of leaf k and the nearest elements above it, nearest first."""
