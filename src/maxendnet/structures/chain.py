@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from maxendnet import _kernels
 from maxendnet.data.batch import Batch
 from maxendnet.data.examples import Examples
 from maxendnet.structures.automata.automaton import Automaton, intersect
@@ -224,7 +223,7 @@ class Chain(LinearStructure):
                 return masks, Reader.of(masks.automaton(), 0)
             return None, self._reader(layout, masks, automaton)
 
-        key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()), _kernels.level())
+        key = (self.order, bool(self.ends), repr(rules), tuple(classes.tolist()))
         return layout.cache.result(key, compute)
 
     def _reader(self, layout: Layout, masks: PairMasks, automaton: Automaton | None) -> Reader:

@@ -1,6 +1,5 @@
 // Bindings of chains with an automaton.
 #include "bindings/binding.hpp"
-#include "recursions/automaton.hpp"
 
 namespace maxendnet {
 namespace {
@@ -106,7 +105,7 @@ void bind_scores(nb::module_& m) {
       [](const Automaton& automaton, In<R> grams, Out<R> scores) {
         if (int64_t(grams.size()) != automaton.view.n_grams || int64_t(scores.size()) != automaton.view.n_scores())
           throw nb::value_error("n-grams or scores have the wrong size");
-        automaton_scores<R>(automaton.view, grams.data(), scores.data());
+        real_kernels<R>().automaton_scores(automaton.view, grams.data(), scores.data());
       },
       "automaton"_a, "grams"_a.noconvert(), "scores"_a.noconvert(),
       "Compute scores of arcs and ends from weights of n-grams.");

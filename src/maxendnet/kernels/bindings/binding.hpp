@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kernels.hpp"
+#include "bindings/level.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -142,7 +142,6 @@ inline KernelPrior prior_of(const std::string& kind, double a, double b, nb::han
   return find_prior(kind, {a, b, optional<double>(variance, "variance"), optional<double>(mean, "mean")});
 }
 
-void bind_kernels(nb::module_& m);     // module.cpp, calls the others
 void bind_hierarchy(nb::module_& m);   // hierarchy_module.cpp
 void bind_choice(nb::module_& m);      // choice_module.cpp
 void bind_automaton(nb::module_& m);   // automaton_module.cpp

@@ -1,6 +1,5 @@
 // Bindings of choices.
 #include "bindings/binding.hpp"
-#include "recursions/choice.hpp"
 
 namespace maxendnet {
 
@@ -10,7 +9,7 @@ void bind_choice(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, In<double> weights, int64_t first, int64_t last, Out<double> scores) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        node_scores(b, weights.data(), first, last, scores.data());
+        kernels().node_scores(b, weights.data(), first, last, scores.data());
       },
       "batch"_a, "shape"_a, "weights"_a.noconvert(), "first"_a, "last"_a, "scores"_a.noconvert(),
       "Compute the score of every label and node of examples [first, last); -inf for forbidden labels.");
@@ -19,7 +18,7 @@ void bind_choice(nb::module_& m) {
       [](nb::handle batch, const Shape& shape, In<double> shares, int64_t first, int64_t last, Out<double> gradient) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        add_features(b, shares.data(), first, last, gradient.data());
+        kernels().add_features(b, shares.data(), first, last, gradient.data());
       },
       "batch"_a, "shape"_a, "shares"_a.noconvert(), "first"_a, "last"_a, "gradient"_a.noconvert(),
       "Add the features of all labels of nodes, times their shares, to `gradient`.");

@@ -1,6 +1,5 @@
 // Bindings of graphs with cycles.
 #include "bindings/binding.hpp"
-#include "recursions/graph.hpp"
 
 namespace maxendnet {
 
@@ -30,8 +29,8 @@ void bind_graph(nb::module_& m) {
       [](In<int64_t> offsets, In<int64_t> edge_offsets, In<int32_t> edges, In<int32_t> sizes, double max_table,
          Out<int32_t> order, Out<double> largest) {
         nb::gil_scoped_release release;
-        graph_orders(offsets.data(), edge_offsets.data(), edges.data(), sizes.data(), max_table,
-                     int64_t(offsets.size()) - 1, order.data(), largest.data());
+        kernels().graph_orders(offsets.data(), edge_offsets.data(), edges.data(), sizes.data(), max_table,
+                               int64_t(offsets.size()) - 1, order.data(), largest.data());
       },
       "offsets"_a.noconvert(), "edge_offsets"_a.noconvert(), "edges"_a.noconvert(), "sizes"_a.noconvert(),
       "max_table"_a, "order"_a.noconvert(), "largest"_a.noconvert(),
@@ -41,7 +40,7 @@ void bind_graph(nb::module_& m) {
       [](nb::handle graph, Out<double> values, Out<int32_t> labels) {
         const GraphView g = view(graph);
         nb::gil_scoped_release release;
-        graph_maximum(g, values.data(), labels.data());
+        kernels().graph_maximum(g, values.data(), labels.data());
       },
       "graph"_a, "values"_a.noconvert(), "labels"_a.noconvert(),
       "Best score and labelling of the examples with an elimination order.");
@@ -51,7 +50,7 @@ void bind_graph(nb::module_& m) {
         const GraphView g = view(graph);
         double *to_node = writable<double>(node, "node"), *to_edge = writable<double>(edge, "edge");
         nb::gil_scoped_release release;
-        graph_logsum(g, values.data(), to_node, to_edge);
+        kernels().graph_logsum(g, values.data(), to_node, to_edge);
       },
       "graph"_a, "values"_a.noconvert(), "node"_a.none(), "edge"_a.none(),
       "Log-partition and marginals of the examples with an elimination order; edge must be zero.");
@@ -60,7 +59,7 @@ void bind_graph(nb::module_& m) {
       [](nb::handle graph, Out<double> out) {
         const GraphView g = view(graph);
         nb::gil_scoped_release release;
-        graph_max_marginals(g, out.data());
+        kernels().graph_max_marginals(g, out.data());
       },
       "graph"_a, "out"_a.noconvert(), "Max-marginals of the examples with an elimination order.");
   m.def(
@@ -68,7 +67,8 @@ void bind_graph(nb::module_& m) {
       [](nb::handle graph, In<double> uniforms, Out<int32_t> labels) {
         const GraphView g = view(graph);
         nb::gil_scoped_release release;
-        graph_sample(g, uniforms.data(), int64_t(uniforms.shape(0)), int64_t(uniforms.shape(1)), labels.data());
+        kernels().graph_sample(g, uniforms.data(), int64_t(uniforms.shape(0)), int64_t(uniforms.shape(1)),
+                               labels.data());
       },
       "graph"_a, "uniforms"_a.noconvert(), "labels"_a.noconvert(),
       "Draw labellings from p(y|x) for the examples with an elimination order.");
@@ -80,8 +80,9 @@ void bind_graph(nb::module_& m) {
         const GraphView g = view(graph);
         double* to_edge = writable<double>(edge, "edge");
         nb::gil_scoped_release release;
-        graph_relaxed(g, {soft, tol, max_sweeps}, messages.data(), temperature.data(), upper.data(), attained.data(),
-                      node.data(), to_edge, labels.data(), labels_score.data(), n_sweeps.data());
+        kernels().graph_relaxed(g, {soft, tol, max_sweeps}, messages.data(), temperature.data(), upper.data(),
+                                attained.data(), node.data(), to_edge, labels.data(), labels_score.data(),
+                                n_sweeps.data());
       },
       "graph"_a, "soft"_a, "tol"_a, "max_sweeps"_a, "messages"_a.noconvert(), "temperature"_a.noconvert(),
       "upper"_a.noconvert(), "attained"_a.noconvert(), "node"_a.noconvert(), "edge"_a.none(), "labels"_a.noconvert(),

@@ -1,6 +1,5 @@
 // Bindings of hierarchies.
 #include "bindings/binding.hpp"
-#include "recursions/hierarchy.hpp"
 
 namespace maxendnet {
 

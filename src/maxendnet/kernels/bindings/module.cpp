@@ -3,6 +3,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include "bindings/binding.hpp"
+#include "common/processor.hpp"
 
 namespace maxendnet {
 namespace {
@@ -81,10 +82,10 @@ void bind_precision(nb::module_& m) {
         const double* rows =
             row_variance.is_none() ? nullptr : sized<double>(row_variance, shape.n_features + 1, "row_variance");
         nb::gil_scoped_release release;
-        potential_ascent<R>(b, prior, rows, C, weights.data(), eta.data(), cost.data(), picks.data(),
-                            int64_t(picks.size()), most_spread, least_change, bonus, steps.data(),
-                            node_potentials.data(), matrix_potentials.data(), node_marginals.data(),
-                            matrix_marginals.data(), gaps.data());
+        real_kernels<R>().potential_ascent(b, prior, rows, C, weights.data(), eta.data(), cost.data(), picks.data(),
+                                           int64_t(picks.size()), most_spread, least_change, bonus, steps.data(),
+                                           node_potentials.data(), matrix_potentials.data(), node_marginals.data(),
+                                           matrix_marginals.data(), gaps.data());
       },
       "batch"_a, "shape"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "row_variance"_a.none(),
       "C"_a, "weights"_a.noconvert(), "eta"_a.noconvert(), "cost"_a.noconvert(), "picks"_a, "most_spread"_a,
@@ -100,9 +101,9 @@ void bind_precision(nb::module_& m) {
          Out<double> entropies, Out<double> truths, Out<double> features) {
         const BatchView b = view(batch, shape);
         nb::gil_scoped_release release;
-        potential_look<R>(b, cost.data(), first, last, most_spread, node_potentials.data(), matrix_potentials.data(),
-                          node_marginals.data(), matrix_marginals.data(), entropies.data(), truths.data(),
-                          features.data());
+        real_kernels<R>().potential_look(b, cost.data(), first, last, most_spread, node_potentials.data(),
+                                         matrix_potentials.data(), node_marginals.data(), matrix_marginals.data(),
+                                         entropies.data(), truths.data(), features.data());
       },
       "batch"_a, "shape"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "most_spread"_a, "node_potentials"_a.noconvert(),
       "matrix_potentials"_a.noconvert(), "node_marginals"_a.noconvert(), "matrix_marginals"_a.noconvert(),
@@ -111,10 +112,22 @@ void bind_precision(nb::module_& m) {
       "expected features minus those of the truth.");
 }
 
+// Instruction levels that the processor supports, in ascending order.
+nb::list processor_levels() {
+  nb::list levels;
+  levels.append("baseline");
+  if (has_avx2()) levels.append("avx2");
+  return levels;
+}
+
 }  // namespace
 
-void bind_kernels(nb::module_& m) {
-  m.doc() = "Compiled kernels of maxendnet, on flat arrays.";
+NB_MODULE(_bindings, m) {
+  // objects that are still referenced at exit, for instance by a traceback, are not leaks that users can fix
+  nb::set_leak_warnings(false);
+  m.doc() = "Bindings of the kernels of maxendnet, on flat arrays.";
+  m.def("_processor_levels", &processor_levels);
+  m.def("_use", &use_library, "path"_a);
   nb::class_<Shape>(m, "Shape")
       .def(nb::init<int64_t, int, int, int, int, int, nb::object, nb::object>(), "n_features"_a, "n_labels"_a,
            "n_edge_types"_a, "n_edge_features"_a, "n_label_features"_a, "rest"_a = -1, "row_offsets"_a = nb::none(),
@@ -148,8 +161,8 @@ void bind_kernels(nb::module_& m) {
       "add_gram",
       [](In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t low, int64_t high, Out<float> out) {
         nb::gil_scoped_release release;
-        add_gram({int64_t(indptr.size()) - 1, indptr.data(), indices.data(), data.data()}, int64_t(out.shape(1)), low,
-                 high, out.data());
+        kernels().add_gram({int64_t(indptr.size()) - 1, indptr.data(), indices.data(), data.data()},
+                           int64_t(out.shape(1)), low, high, out.data());
       },
       "indptr"_a, "indices"_a, "data"_a, "low"_a, "high"_a, "out"_a.noconvert(),
       "Add the outer products of sparse rows with themselves to rows [low, high) of a lower triangle.");
@@ -160,7 +173,7 @@ void bind_kernels(nb::module_& m) {
         const BatchView b = view(batch, forest.shape);
         const ForestView<double>& weighted = forest.with_weights();
         nb::gil_scoped_release release;
-        top(b, weighted, k, first, last, values.data(), labels.data(), [&] {
+        kernels().top(b, weighted, k, first, last, values.data(), labels.data(), [&] {
           nb::gil_scoped_acquire acquire;
           pause();
         });
@@ -245,7 +258,7 @@ void bind_kernels(nb::module_& m) {
       "prior_mean",
       [](const std::string& kind, double a, double b, nb::handle variance, nb::handle mean, In<double> eta,
          Out<double> out) {
-        prior_mean(prior_of(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
+        kernels().prior_mean(prior_of(kind, a, b, variance, mean), eta.data(), int64_t(eta.size()), out.data());
       },
       "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "eta"_a, "out"_a,
       "Posterior mean of a kernel prior, to compare with the Python class.");

@@ -1,7 +1,5 @@
 // Bindings of the operations of recursions: each is defined once, and overloaded on the recursion.
 #include "bindings/binding.hpp"
-#include "recursions/automaton.hpp"
-#include "recursions/hierarchy.hpp"
 
 namespace maxendnet {
 namespace {
@@ -19,7 +17,7 @@ void bind_search(nb::module_& m) {
         const R* added = optional<R>(cost, "cost");
         double* v = writable<double>(values, "values");
         nb::gil_scoped_release release;
-        decode(b, weighted, added, first, last, v, labels.data());
+        kernels_of<View>().decode(b, weighted, added, first, last, v, labels.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.none(), "labels"_a.noconvert(),
       "Find the best labellings of examples [first, last) and their scores; loss-augmented with a cost matrix.");
@@ -31,7 +29,8 @@ void bind_search(nb::module_& m) {
         const View& weighted = recursion.with_weights();
         double* g = writable<double>(gradient, "gradient");
         nb::gil_scoped_release release;
-        hinge_oracle(b, weighted, cost.data(), Slack{SlackKind(slack), C}, first, last, values.data(), g);
+        kernels_of<View>().hinge_oracle(b, weighted, cost.data(), Slack{SlackKind(slack), C}, first, last,
+                                        values.data(), g);
       },
       "batch"_a, "recursion"_a, "cost"_a.noconvert(), "first"_a, "last"_a, "values"_a.noconvert(), "gradient"_a.none(),
       "slack"_a, "C"_a,
@@ -46,8 +45,9 @@ void bind_search(nb::module_& m) {
         R* weights = writable<R>(recursion.weights, "weights");
         const KernelPrior prior = prior_of(kind, a, b2, variance, mean);
         nb::gil_scoped_release release;
-        return block_frank_wolfe(b, weighted, prior, C, weights, eta.data(), cost.data(), cost64.data(), picks.data(),
-                                 int64_t(picks.size()), inner, sets, gaps.data());
+        return kernels_of<View>().block_frank_wolfe(b, weighted, prior, C, weights, eta.data(), cost.data(),
+                                                    cost64.data(), picks.data(), int64_t(picks.size()), inner, sets,
+                                                    gaps.data());
       },
       "batch"_a, "recursion"_a, "kind"_a, "a"_a, "b"_a, "variance"_a.none(), "mean"_a.none(), "C"_a,
       "eta"_a.noconvert(), "cost"_a.noconvert(), "cost64"_a.noconvert(), "picks"_a, "inner"_a, "sets"_a,
@@ -70,7 +70,7 @@ void bind_log(nb::module_& m) {
         if ((added || reported) && g && !expected)
           throw nb::value_error("with cost or counted, a gradient needs an array of costs");
         nb::gil_scoped_release release;
-        log_oracle(b, weighted, added, reported, first, last, values.data(), expected, g);
+        kernels_of<View>().log_oracle(b, weighted, added, reported, first, last, values.data(), expected, g);
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "counted"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(),
       "costs"_a.none(), "gradient"_a.none(),
@@ -90,7 +90,7 @@ void bind_reports(nb::module_& m) {
         const BatchView b = view(batch, recursion.shape);
         const View& weighted = recursion.with_weights();
         nb::gil_scoped_release release;
-        max_marginals(b, weighted, first, last, out.data());
+        kernels_of<View>().max_marginals(b, weighted, first, last, out.data());
       },
       "batch"_a, "recursion"_a, "first"_a, "last"_a, "out"_a.noconvert(),
       "Max-marginals: the best score for every label of every node.");
@@ -106,7 +106,7 @@ void bind_reports(nb::module_& m) {
         if (cliques.size() > tables.size()) throw nb::value_error("there are more arrays than clique types");
         for (size_t k = 0; k < cliques.size(); k++) tables[k] = writable<double>(cliques[k], "cliques");
         nb::gil_scoped_release release;
-        marginals(b, weighted, added, first, last, values.data(), n, tables);
+        kernels_of<View>().marginals(b, weighted, added, first, last, values.data(), n, tables);
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "first"_a, "last"_a, "values"_a.noconvert(), "node"_a.none(),
       "cliques"_a,
@@ -121,7 +121,7 @@ void bind_reports(nb::module_& m) {
         const View& weighted = recursion.with_weights();
         const double* added = optional<double>(cost, "cost");
         nb::gil_scoped_release release;
-        sample(b, weighted, added, uniforms.data(), n_draws, first, last, labels.data());
+        kernels_of<View>().sample(b, weighted, added, uniforms.data(), n_draws, first, last, labels.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.none(), "uniforms"_a, "n_draws"_a, "first"_a, "last"_a, "labels"_a.noconvert(),
       "Draw labellings from p(y|x).");
@@ -132,7 +132,7 @@ void bind_reports(nb::module_& m) {
         const BatchView b = labelled(batch, recursion.shape);
         const View& weighted = recursion.with_weights();
         nb::gil_scoped_release release;
-        block_gaps(b, weighted, cost.data(), C, first, last, sets, values.data(), gaps.data());
+        kernels_of<View>().block_gaps(b, weighted, cost.data(), C, first, last, sets, values.data(), gaps.data());
       },
       "batch"_a, "recursion"_a, "cost"_a.noconvert(), "C"_a, "first"_a, "last"_a, "sets"_a, "values"_a.noconvert(),
       "gaps"_a.noconvert(), "Compute the hinge of every example and the duality gap of its block.");
@@ -142,7 +142,7 @@ void bind_reports(nb::module_& m) {
          Out<double> eta) {
         const BatchView b = labelled(batch, recursion.shape);
         nb::gil_scoped_release release;
-        active_features(b, recursion.view, sets, first, last, eta.data());
+        kernels_of<View>().active_features(b, recursion.view, sets, first, last, eta.data());
       },
       "batch"_a, "recursion"_a, "sets"_a, "first"_a, "last"_a, "eta"_a.noconvert(),
       "Add the features of the active sets to `eta`; weights are not read.");
@@ -155,7 +155,7 @@ void bind_impossible(nb::module_& m) {
       [](nb::handle batch, const Recursion<View>& recursion, int64_t first, int64_t last, Out<int64_t> nodes) {
         const BatchView b = view(batch, recursion.shape);
         nb::gil_scoped_release release;
-        find_impossible(b, recursion.view, first, last, nodes.data());
+        kernels_of<View>().find_impossible(b, recursion.view, first, last, nodes.data());
       },
       "batch"_a, "recursion"_a, "first"_a, "last"_a, "nodes"_a.noconvert(),
       "For every example without an allowed labelling, a node where the search fails; else -1. Weights are not read.");
