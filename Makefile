@@ -17,6 +17,7 @@ BUILT := $(VENV)/.built-$(LEVELS)
 FOR_DEMO := $(VENV)/.demo
 FOR_TESTS := $(VENV)/.test
 FOR_LINT := $(VENV)/.lint
+FOR_RELEASE := $(VENV)/.release
 SANITIZED := build/sanitize
 KERNELS := $(wildcard src/maxendnet/kernels/*/*.cpp src/maxendnet/kernels/*/*.hpp)
 # tests of the kernels, without those that start processes or measure time
@@ -31,7 +32,7 @@ OLDEST := build/oldest
 CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
 
-.PHONY: help setup demo test test-long test-oldest test-compilers lint format check bench bench-check reproduction sanitize clean
+.PHONY: help setup demo test test-long test-oldest test-compilers wheel lock audit lint format check bench bench-check reproduction sanitize clean
 
 help:
 	@echo "make demo      fit the six models on two data sets: tables, and a figure in build/demo"
@@ -40,6 +41,9 @@ help:
 	@echo "make format    format Python and C++"
 	@echo "make test-long  also long tests and randomly drawn cases, at every vector width, then make sanitize"
 	@echo "make test-compilers  test the kernels compiled by clang++, and as plain C++17"
+	@echo "make wheel     build the source distribution and a wheel in dist/, and check them (about five minutes)"
+	@echo "make lock      write requirements.lock: the packages of development, with hashes"
+	@echo "make audit     known vulnerabilities and licences of these packages, and checks of the workflows"
 	@echo "make test-oldest  test the core with the oldest dependencies that pyproject.toml allows"
 	@echo "make bench-check  compare the time of small fits with benchmarks/ratios.json (two minutes)"
 	@echo "make bench     run the benchmarks, write benchmarks/RESULTS.md (about an hour)"
@@ -64,7 +68,7 @@ $(BUILT): $(VENV)/.made pyproject.toml CMakeLists.txt $(KERNELS)
 	@$(PIP) install --no-build-isolation --no-deps -C cmake.define.MAXENDNET_LEVELS=$(LEVELS) -e .
 	@rm -f $(VENV)/.built-* && touch $@
 
-$(FOR_DEMO) $(FOR_TESTS) $(FOR_LINT): $(VENV)/.made pyproject.toml
+$(FOR_DEMO) $(FOR_TESTS) $(FOR_LINT) $(FOR_RELEASE): $(VENV)/.made pyproject.toml
 	@echo "Installing the requirements of make $(subst .,,$(@F)) (up to a minute the first time)."
 	@$(PYTHON) .ci/requirements.py core $(GROUPS_$(subst .,,$(@F))) > $(VENV)/requirements.txt
 	@$(PIP) install -r $(VENV)/requirements.txt
@@ -72,6 +76,7 @@ $(FOR_DEMO) $(FOR_TESTS) $(FOR_LINT): $(VENV)/.made pyproject.toml
 
 GROUPS_demo := plot
 GROUPS_test := test
+GROUPS_release := release
 # all optional dependencies, so that mypy sees the same types on every machine
 GROUPS_lint := lint all
 
@@ -111,8 +116,22 @@ test-oldest:
 	$(PYTHON) .ci/oldest.py > $(OLDEST)/constraints.txt
 	$(OLDEST)/venv/bin/python -m pip install -qq -c $(OLDEST)/constraints.txt scikit-build-core nanobind cmake ninja
 	$(OLDEST)/venv/bin/python -m pip install -qq -c $(OLDEST)/constraints.txt --no-build-isolation \
-	  -C build-dir=$(OLDEST)/cmake ".[test]"
+	  -C build-dir=$(OLDEST)/cmake -C cmake.define.MAXENDNET_LEVELS=native ".[test]"
 	$(OLDEST)/venv/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(CORE_TESTS) $(ARGS)
+
+# Source distribution and wheels in dist/, checked in a fresh environment. Examples: make wheel ARGS=--twice;
+# make wheel ARGS="--python python3.11 --python python3.12"
+wheel: $(FOR_RELEASE)
+	$(RUN) .ci/wheels.py $(ARGS)
+
+# requirements.lock: all packages of development, with hashes
+lock: $(FOR_RELEASE)
+	$(RUN) .ci/lock.py
+
+# Known vulnerabilities and licences of all packages of the lock file, and a list of the packages that users install.
+audit: $(FOR_RELEASE)
+	$(RUN) .ci/audit.py $(ARGS)
+	$(VENV)/bin/zizmor --offline .github/workflows
 
 bench: $(BUILT) $(FOR_TESTS)
 	$(RUN) benchmarks/run_all.py $(ARGS)
