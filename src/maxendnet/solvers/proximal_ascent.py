@@ -48,9 +48,9 @@ class ProximalAscentState:
     """(n_weights,): mask of the working set."""
     inner: PotentialState
     tau: float
-    centre: NDArray
+    centre: NDArray[Any]
     """Centre of the proximal problem on the working set, in the padded layout and precision of ``inner.eta``."""
-    last_weights: NDArray
+    last_weights: NDArray[Any]
     """The weights at the last move of the centre, before extrapolation by ``push``, in the same layout."""
     push: float
     n_pass: int = 0
@@ -162,7 +162,8 @@ class ProximalAscent(Solver):
         key = (restricted, problem.prior, state.tau)
         if state._easier is None or any(a is not b for a, b in zip(state._easier[0], key)):
             state._easier = key, restricted.replace(prior=proximal_prior(problem.prior, state.tau))
-        return state._easier[1]
+        easier: Problem = state._easier[1]
+        return easier
 
     def _set_working_set(
         self, problem: Problem, state: ProximalAscentState, keep: NDArray[np.bool_], centre: FloatArray,
@@ -188,7 +189,7 @@ class ProximalAscent(Solver):
         self.inner.set_eta(easier, state.inner, shifted)
         return restricted.widened(relative * easier.dual_prior.mean(shifted), problem.n_weights)
 
-    def _unpadded(self, problem: Problem, state: ProximalAscentState, padded: NDArray) -> FloatArray:
+    def _unpadded(self, problem: Problem, state: ProximalAscentState, padded: NDArray[Any]) -> FloatArray:
         """Return the centre or the last weights for all weights."""
         restricted = state.restricted(problem)
         return restricted.widened(restricted.problem.structure.blocks.unpad(padded), problem.n_weights)
@@ -318,7 +319,7 @@ def relative_variances(problem: Problem) -> FloatArray:
     return np.asarray(together**-STEP_POWER)
 
 
-def soft_threshold(z: NDArray, threshold: Any) -> NDArray:
+def soft_threshold(z: NDArray[Any], threshold: Any) -> NDArray[Any]:
     """Return z moved towards 0 by the threshold."""
     return z - np.clip(z, -threshold, threshold)
 
