@@ -127,7 +127,7 @@ class BoundAutomaton(RecursiveStructure):
     def slope_size(self) -> int:
         return padding.padded_size(self.layout, by_automaton=True)
 
-    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         return padding.pad(self.layout, w, by_automaton=True, dtype=dtype)
 
     def unpad(self, slope: FloatArray) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,7 @@ class BoundHierarchy(RecursiveStructure):
     def for_search(self, w: FloatArray, dtype: type = np.float64) -> FloatArray:
         return np.array(w, dtype=np.float64)
 
-    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         return np.array(w, dtype=dtype)
 
     def unpad(self, slope: FloatArray) -> FloatArray:

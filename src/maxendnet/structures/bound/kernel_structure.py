@@ -41,7 +41,7 @@ class KernelStructure(BatchStructure):
         """Weights as the recursions read them."""
         return padding.for_search(self.layout, w, dtype)
 
-    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray:
+    def pad(self, w: FloatArray, dtype: type = np.float64) -> NDArray[Any]:
         """Weights in the layout of gradients, shape (slope_size,)."""
         return padding.pad(self.layout, w, dtype=dtype)
 

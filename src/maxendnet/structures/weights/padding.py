@@ -44,12 +44,12 @@ def padded_size(layout: Layout, by_automaton: bool = False) -> int:
     return node_size(layout) + joint + _kernels.padded(layout.n_label_features)
 
 
-def pad(layout: Layout, w: FloatArray, by_automaton: bool = False, dtype: type = np.float64) -> NDArray:
+def pad(layout: Layout, w: FloatArray, by_automaton: bool = False, dtype: type = np.float64) -> NDArray[Any]:
     """Pad weights: nodes, matrices, label features.
 
     With ``by_automaton`` the order is nodes, label features, n-grams.
     """
-    padded: NDArray = np.zeros(padded_size(layout, by_automaton), dtype)
+    padded: NDArray[Any] = np.zeros(padded_size(layout, by_automaton), dtype)
     fill(layout, padded, w, by_automaton)
     return padded
 
