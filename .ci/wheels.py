@@ -74,7 +74,7 @@ def check_wheel(path):
         names = archive.namelist()
         metadata = next(archive.read(name).decode() for name in names if name.endswith(".dist-info/METADATA"))
         dates = {entry.date_time for entry in archive.infolist()}
-    code = [name for name in names if ".dist-info/" not in name]
+    code = [name for name in names if ".dist-info/" not in name and not name.endswith("/")]
     compiled = {Path(name).name.split(".")[0] for name in code if name.endswith((".so", ".pyd", ".dll"))}
     problems = [f"{name} does not belong there" for name in code if not name.startswith("maxendnet/")]
     problems += [f"{name} does not belong there" for name in code if Path(name).suffix not in SUFFIXES]
@@ -95,7 +95,7 @@ def check_wheel(path):
         print("  auditwheel:", re.search(r'platform tag:\s*"(\w+)"', " ".join(text.split()))[1])
     if "abi3" in path.name:
         text, _ = run(TOOLS / "abi3audit", "--strict", "--verbose", path)
-        print("  abi3audit:", text.strip().splitlines()[-1].strip())
+        print("  abi3audit:", re.search(r"\d+ ABI version mismatches and \d+ ABI violations", " ".join(text.split()))[0])
 
 
 def report(path, problems):
