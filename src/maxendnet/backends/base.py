@@ -8,6 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 from maxendnet.backends.partial import Partial
 
 
+class BackendError(RuntimeError):
+    """The scheduler or the workers of a cluster cannot be reached, or do not respond."""
+
+    __module__ = "maxendnet.backends"  # the public module
+
+
 @runtime_checkable
 class Backend(Protocol):
     """Protocol of backends, which hold examples and compute sums over them.

@@ -16,6 +16,7 @@ from uuid import uuid4
 import numpy as np
 
 from maxendnet import _kernels
+from maxendnet.backends.base import BackendError
 from maxendnet.backends.linear_algebra import one_blas_thread
 from maxendnet.backends.partial import Alone, Partial, Span, join
 from maxendnet.backends.threads import MAX_SHARDS, Cut, Range, Threads, taken
@@ -35,12 +36,6 @@ CONNECT = 10.0
 """Timeout in seconds of the connection to a scheduler that may still be starting."""
 ATTEMPTS = 5
 """Maximum number of attempts at a sum if workers die."""
-
-
-class BackendError(RuntimeError):
-    """The scheduler or the workers of a cluster cannot be reached, or do not respond."""
-
-    __module__ = "maxendnet.backends"  # the public module
 
 
 class Dask:
