@@ -95,7 +95,8 @@ def check_wheel(path):
         print("  auditwheel:", re.search(r'platform tag:\s*"(\w+)"', " ".join(text.split()))[1])
     if "abi3" in path.name:
         text, _ = run(TOOLS / "abi3audit", "--strict", "--verbose", path)
-        print("  abi3audit:", re.search(r"\d+ ABI version mismatches and \d+ ABI violations", " ".join(text.split()))[0])
+        result = re.search(r"\d+ ABI version mismatches and \d+ ABI violations", " ".join(text.split()))
+        print("  abi3audit:", result[0])
 
 
 def report(path, problems):
