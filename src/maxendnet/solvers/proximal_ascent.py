@@ -224,7 +224,7 @@ class ProximalAscent(Solver):
             moved = soft_threshold(moved, l1 * variance)
         inner.weights = search_from_padded(layout, moved)
 
-    def _metric(self, problem: Problem, state: ProximalAscentState) -> tuple[NDArray, NDArray]:
+    def _metric(self, problem: Problem, state: ProximalAscentState) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the variance of every weight, and its change for a change of the centre by 1 before the threshold."""
         key = state.tau, state.inner.row_variance
         if state._metric is None or any(a is not b for a, b in zip(state._metric[0], key)):
@@ -233,7 +233,8 @@ class ProximalAscent(Solver):
             variance = easier.structure.blocks.pad(proximal_variance(l2, state.tau) * relative, state.centre.dtype.type)
             variance[variance == 0] = 1  # padding
             state._metric = key, variance, 1 - l2 * variance
-        return state._metric[1:]
+        metric: tuple[NDArray[Any], NDArray[Any]] = state._metric[1:]
+        return metric
 
     def due(self, problem: Problem, state: ProximalAscentState, n_pass: int, tol: float) -> bool:
         if n_pass == 3:  # an evaluation updates the working set
@@ -321,7 +322,8 @@ def relative_variances(problem: Problem) -> FloatArray:
 
 def soft_threshold(z: NDArray[Any], threshold: Any) -> NDArray[Any]:
     """Return z moved towards 0 by the threshold."""
-    return z - np.clip(z, -threshold, threshold)
+    rest: NDArray[Any] = z - np.clip(z, -threshold, threshold)
+    return rest
 
 
 def dual_value(problem: Problem, state: PotentialState, eta: FloatArray) -> float:
