@@ -99,7 +99,7 @@ class Checkpoint:
             rows = [TraceRow(*row) for row in part("trace")]
             n_pass = part("n_pass")
             check_position(n_pass, seconds, n_oracle, rows, problem)
-            check_state(state, problem, n_pass, tol, at_zero)
+            check_state(state, solver, problem, n_pass, tol, at_zero)
         except CheckpointError:
             raise
         except Exception as error:  # the checksum is right, so another program or version wrote this content

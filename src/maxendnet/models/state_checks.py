@@ -28,7 +28,7 @@ from maxendnet.priors import Gaussian
 from maxendnet.priors.base import offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
-from maxendnet.solvers.base import Result, TraceRow
+from maxendnet.solvers.base import Result, Solver, TraceRow
 from maxendnet.solvers.block_frank_wolfe import DualState
 from maxendnet.solvers.blocks.updates import BlockState
 from maxendnet.solvers.certificate.dual_mixture import DualPoint
@@ -121,12 +121,13 @@ CLAIMS: dict[type, Points] = {
 }
 
 
-def check_state(state: Any, problem: Problem, n_pass: int, tol: float, at_zero: float | None) -> None:
+def check_state(state: Any, solver: Solver, problem: Problem, n_pass: int, tol: float, at_zero: float | None) -> None:
     """Raise `ModelFileError` unless a state is one that a solver of this problem could have written.
 
     Parameters
     ----------
-    state : record of a solver
+    state : record of the solver
+    solver : Solver
     problem : Problem
     n_pass : int
     tol : float
@@ -134,6 +135,7 @@ def check_state(state: Any, problem: Problem, n_pass: int, tol: float, at_zero: 
     at_zero : float or None
         Objective at zero weights according to the file.
     """
+    _check_type(state, get_type_hints(type(solver).start)["return"], problem, "the state")
     problem = problem.replace()  # so that oracle calls are not counted
     if at_zero is not None:
         _equal(at_zero, problem.at_zero, problem.at_zero, "the objective at zero weights", _rounding(problem))
@@ -435,6 +437,8 @@ def _check_gram(state: CuttingPlaneState, problem: Problem) -> None:
         raise ModelFileError("the inner products of the cuts are not those of their rows")
     if state.C != problem.C:
         _refuse(state.C, "C", repr(problem.C))
+    if state.slacks not in ("one", "n") or (state.slacks == "one" and state.cuts.examples.any()):
+        raise ModelFileError("the cuts belong to another number of slacks")
     _check_below(state.cuts, state.w, problem, of_examples=state.slacks == "n")
 
 
@@ -537,6 +541,11 @@ def _check_rounds(state: RoundsState, problem: Problem) -> None:
         raise ModelFileError("the best round has no solution")
 
 
+def _check_result(result: Result, problem: Problem) -> None:
+    if not _is_record(result.state):
+        _refuse(result.state, "the state of a result", "a record")
+
+
 def _check_variational(state: VariationalState, problem: Problem) -> None:
     for variance in (state.variance, state.used_variance):
         if variance is not None and not (variance > 0).all():
@@ -551,7 +560,7 @@ CHECKS: dict[type, Callable[[Any, Problem], None]] = {
     CuttingPlaneState: _check_gram, ProgrammeState: _check_programme, LabellingState: _check_labellings,
     SubgradientState: _check_iterates, Gibbs: _check_gibbs, GibbsState: _check_gibbs, SmoothState: _check_smooth,
     SelfTrainingState: _check_labels, SmoothingState: _check_path, PathState: _check_path, RoundsState: _check_rounds,
-    VariationalState: _check_variational,
+    VariationalState: _check_variational, Result: _check_result,
 }  # fmt: skip
 
 
