@@ -288,6 +288,12 @@ def _shape(value: Any, shape: tuple[int, ...], where: str) -> None:
         _refuse(value, where, f"an array of shape {shape}")
 
 
+def _same_infinities(weights: np.ndarray, expected: np.ndarray, where: str) -> None:
+    """Check that only forbidden pairs of labels have the weight -inf."""
+    if not np.array_equal(np.isinf(weights), np.isinf(expected)):
+        raise ModelFileError(f"{where} are infinite at other places than forbidden pairs of labels")
+
+
 def _within(values: np.ndarray, limit: int, where: str) -> None:
     if values.size and not (values.min() >= 0 and values.max() < limit):
         raise ModelFileError(f"{where} contains a number outside 0 to {limit - 1}")
@@ -345,6 +351,7 @@ def _check_block_state(state: BlockState, problem: Problem) -> None:
     _shape(state.gaps, (problem.n_examples,), "gaps of a part")
     expected = structure.blocks.for_search(np.zeros(problem.n_weights), state.weights.dtype.type)
     _shape(state.weights, expected.shape, "weights of a part")
+    _same_infinities(state.weights, expected, "weights of a part")
     _, active, labels, alpha, cost = state.sets.__getstate__()
     _check_sets(state, np.diff(structure.offsets), structure.n_labels)
     owner = np.repeat(np.arange(len(active)), active)
@@ -380,10 +387,10 @@ def _check_potentials(state: PotentialState, problem: Problem, restricted: Worki
     matrix = (problem.n_examples, layout.n_edge_types, layout.n_labels, lanes(layout))
     inside = problem if restricted is None else restricted.problem
     dtype = state.node_potentials.dtype
-    searched = inside.structure.blocks.for_search(np.zeros(inside.n_weights), dtype.type).shape
+    searched = inside.structure.blocks.for_search(np.zeros(inside.n_weights), dtype.type)
     shapes = {
         "node_potentials": node, "node_marginals": node, "matrix_potentials": matrix, "matrix_marginals": matrix,
-        "eta": (inside.structure.blocks.size,), "weights": searched, "scratch": (node_size(inside.structure.layout),),
+        "eta": (inside.structure.blocks.size,), "weights": searched.shape, "scratch": (node_size(inside.structure.layout),),
         "steps": (problem.n_examples,), "gaps": (problem.n_examples,), "entropies": (problem.n_examples,),
         "truths": (problem.n_examples,),
     }  # fmt: skip
@@ -392,6 +399,7 @@ def _check_potentials(state: PotentialState, problem: Problem, restricted: Worki
         _shape(array, shape, f"{name} of the potentials")
         if (len(shape) > 1 or name in ("eta", "weights", "scratch")) and array.dtype != dtype:
             _refuse(array, f"{name} of the potentials", f"dtype {dtype}")
+    _same_infinities(state.weights, searched, "weights of the potentials")
     for name in ("steps", "gaps", "node_marginals", "matrix_marginals"):
         if not (getattr(state, name) >= 0).all():
             raise ModelFileError(f"{name} of the potentials contains a negative number")
@@ -522,6 +530,8 @@ def _check_labels(state: SelfTrainingState, problem: Problem) -> None:
 def _check_path(state: SmoothingState | PathState, problem: Problem) -> None:
     if len(state.points) < 2:
         raise ModelFileError(f"the path has {len(state.points)} dual points, expected at least 2")
+    if isinstance(state, PathState) and state.held is None and not offers(problem.prior, "smooth"):
+        raise ModelFileError(f"the prior on the path is {problem.prior!r}, which is not smooth")
 
 
 def _check_proximal(state: ProximalState, problem: Problem) -> None:
