@@ -390,7 +390,8 @@ def _check_potentials(state: PotentialState, problem: Problem, restricted: Worki
     searched = inside.structure.blocks.for_search(np.zeros(inside.n_weights), dtype.type)
     shapes = {
         "node_potentials": node, "node_marginals": node, "matrix_potentials": matrix, "matrix_marginals": matrix,
-        "eta": (inside.structure.blocks.size,), "weights": searched.shape, "scratch": (node_size(inside.structure.layout),),
+        "eta": (inside.structure.blocks.size,), "weights": searched.shape,
+        "scratch": (node_size(inside.structure.layout),),
         "steps": (problem.n_examples,), "gaps": (problem.n_examples,), "entropies": (problem.n_examples,),
         "truths": (problem.n_examples,),
     }  # fmt: skip
