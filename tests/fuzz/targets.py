@@ -151,9 +151,10 @@ def forged_body(data: bytes, max_size: int, seed: int) -> bytes:
         header = json.loads(json.loads(data[8 : 8 + length])["__metadata__"][container.METADATA])
         header, arrays, _ = forged(header, arrays, seed, [key for key in header if key != "format"])
         arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        return safetensors.numpy.save(arrays, {container.METADATA: json.dumps(header)})
+        body = safetensors.numpy.save(arrays, {container.METADATA: json.dumps(header)})
     except Exception:
-        return atheris.Mutate(data, max_size)
+        body = b""
+    return body if 0 < len(body) <= max_size else atheris.Mutate(data, max_size)
 
 
 def instrument(*prefixes: str) -> None:

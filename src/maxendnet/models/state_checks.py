@@ -38,7 +38,12 @@ from maxendnet.solvers.cutting_plane import CuttingPlaneState
 from maxendnet.solvers.interior_point import PathState
 from maxendnet.solvers.lbfgs import Curvature, Search, SmoothState
 from maxendnet.solvers.potential_ascent import PotentialAscent, PotentialState
-from maxendnet.solvers.proximal_ascent import ProximalAscentState
+from maxendnet.solvers.proximal_ascent import (
+    ProximalAscent,
+    ProximalAscentState,
+    penalty_factors,
+    relative_variances,
+)
 from maxendnet.solvers.proximal_point import ProximalState
 from maxendnet.solvers.reference.constraint_generation import ProgrammeState
 from maxendnet.solvers.reference.exponentiated_gradient import GibbsState
@@ -48,10 +53,9 @@ from maxendnet.solvers.self_training import SelfTrainingState
 from maxendnet.solvers.smoothing import SmoothingState
 from maxendnet.solvers.subgradient import Candidate, Corner, Iterate, SubgradientState, corner_at, geometry_of
 from maxendnet.solvers.subproblems.cuts import Cuts, violated
-from maxendnet.solvers.subproblems.working_set import WorkingSet
 from maxendnet.solvers.variational import VariationalState
 from maxendnet.structures.base import sums
-from maxendnet.structures.weights.padding import lanes, node_size
+from maxendnet.structures.weights.padding import lanes
 
 ROUNDING = 1e-6
 """Largest difference of a recomputed number, relative to the objective. Sums over shards differ by 1e-12."""
@@ -81,7 +85,8 @@ SHAPED_BELOW = {
 POSITIVE = {
     (Curvature, "first"), (Curvature, "curves"), (Factor, "size"), (VariationalState, "variance"),
     (VariationalState, "used_variance"), (PathState, "width"), (PathState, "near"), (ProximalState, "tau"),
-    (ProximalAscentState, "tau"), (SaddleState, "total"), (SaddleState, "size"), (GibbsState, "step"),
+    (ProximalAscentState, "tau"), (PotentialState, "row_variance"),
+    (SaddleState, "total"), (SaddleState, "size"), (GibbsState, "step"),
     (SmoothState, "first_norm"), (BlockState, "C"), (DualState, "C"), (SubgradientState, "C"), (SaddleState, "C"),
     (CuttingPlaneState, "C"), (RoundsState, "decrease"),
     (RoundsState, "round_tol"), (VariationalState, "inner_tol"), (VariationalState, "loose"),
@@ -377,28 +382,52 @@ def _check_sets(state: BlockState, lengths: np.ndarray, n_labels: int) -> None:
         raise ModelFileError("gaps of a part contain a negative number")
 
 
-def _check_potentials(state: PotentialState, problem: Problem, restricted: WorkingSet | None = None) -> None:
-    """Check the arrays that the kernels index, which have no bounds checks, and recompute eta.
+def _check_potentials(state: PotentialState, problem: Problem) -> None:
+    """Check the arrays that the kernels index, which have no bounds checks, and recompute eta and weights."""
+    _check_potential_shapes(state, problem, problem)
+    if state.row_variance is not None:
+        _refuse(state.row_variance, "row_variance", "null")
+    _check_potential_weights(state, problem, _eta_of(state, problem), stale=isinstance(problem.prior, Gaussian))
 
-    ``restricted`` is the problem on the working set, to which eta and weights belong.
-    """
+
+def _check_working_set(state: ProximalAscentState, problem: Problem) -> None:
+    for name, hint in _hints(PotentialState).items():
+        _check_type(getattr(state.inner, name), hint, problem, f"{name} of the potentials", (PotentialState, name))
+    if not 0 <= state.push < 1 or not state.tau > 0:
+        raise ModelFileError(f"push is {state.push} and tau {state.tau}, expected 0 <= push < 1 and tau > 0")
+    solver, restricted, l1 = ProximalAscent(), state.restricted(problem), penalty_factors(problem.prior)[0]
+    _check_potential_shapes(state.inner, problem, restricted.problem)
+    for name in ("centre", "last_weights"):
+        _shape(getattr(state, name), state.inner.eta.shape, name)
+        if getattr(state, name).dtype != state.inner.eta.dtype:
+            _refuse(getattr(state, name), name, f"dtype {state.inner.eta.dtype}")
+    variances = relative_variances(problem) if l1 == 0 else None
+    if not _same(state.inner.row_variance, variances):
+        raise ModelFileError("row_variance is not that of these examples")
+    eta, centre = _eta_of(state.inner, problem), solver._unpadded(problem, state, state.centre)
+    shifted = solver._shifted(problem, state, eta, centre)[restricted.positions]
+    _check_potential_weights(state.inner, solver._easier(problem, state), shifted, stale=l1 == 0)
+    vars(state).pop("_restricted", None)  # caches that refer to the copy of the problem
+    state.__post_init__()
+
+
+def _check_potential_shapes(state: PotentialState, problem: Problem, inside: Problem) -> None:
+    """Check types and shapes; eta and weights belong to the problem ``inside``, which has fewer weights."""
     structure, layout = problem.structure, problem.structure.layout
     node = (int(structure.offsets[-1]), lanes(layout))
     matrix = (problem.n_examples, layout.n_edge_types, layout.n_labels, lanes(layout))
-    inside = problem if restricted is None else restricted.problem
     dtype = state.node_potentials.dtype
     searched = inside.structure.blocks.for_search(np.zeros(inside.n_weights), dtype.type)
     shapes = {
         "node_potentials": node, "node_marginals": node, "matrix_potentials": matrix, "matrix_marginals": matrix,
         "eta": (inside.structure.blocks.size,), "weights": searched.shape,
-        "scratch": (node_size(inside.structure.layout),),
         "steps": (problem.n_examples,), "gaps": (problem.n_examples,), "entropies": (problem.n_examples,),
         "truths": (problem.n_examples,),
     }  # fmt: skip
     for name, shape in shapes.items():
         array = getattr(state, name)
         _shape(array, shape, f"{name} of the potentials")
-        if (len(shape) > 1 or name in ("eta", "weights", "scratch")) and array.dtype != dtype:
+        if (len(shape) > 1 or name in ("eta", "weights")) and array.dtype != dtype:
             _refuse(array, f"{name} of the potentials", f"dtype {dtype}")
     _same_infinities(state.weights, searched, "weights of the potentials")
     for name in ("steps", "gaps", "node_marginals", "matrix_marginals"):
@@ -406,24 +435,25 @@ def _check_potentials(state: PotentialState, problem: Problem, restricted: Worki
             raise ModelFileError(f"{name} of the potentials contains a negative number")
     if state.data is not problem.data:
         raise ModelFileError("the potentials belong to other examples")
-    eta = PotentialAscent().refresh(problem.replace(), deepcopy(state, {id(state.data): state.data}))
-    scale = max(float(np.abs(eta).max(initial=0.0)), problem.C * 1e-3)
-    if restricted is not None:
-        eta = eta[restricted.positions]
-    here = inside.structure.blocks.unpad(state.eta.astype(np.float64))
-    if not np.allclose(here, eta, rtol=0.0, atol=ROUNDING_SINGLE * scale):
-        raise ModelFileError("eta is not that of the potentials")
 
 
-def _check_working_set(state: ProximalAscentState, problem: Problem) -> None:
-    restricted = state.restricted(problem)
-    for name in ("centre", "last_weights"):
-        _shape(getattr(state, name), restricted.positions.shape, name)
-    if not state.push < 1:
-        _refuse(state.push, "push", "a number below 1")
-    for name, hint in _hints(PotentialState).items():
-        _check_type(getattr(state.inner, name), hint, problem, f"{name} of the potentials", (PotentialState, name))
-    _check_potentials(state.inner, problem, restricted)
+def _eta_of(state: PotentialState, problem: Problem) -> FloatArray:
+    """Return the eta of the potentials."""
+    return PotentialAscent().refresh(problem.replace(), deepcopy(state, {id(state.data): state.data}))
+
+
+def _check_potential_weights(state: PotentialState, problem: Problem, eta: FloatArray, stale: bool) -> None:
+    """Compare weights and eta with those of the potentials; ``stale`` is whether passes do not update eta."""
+    blocks = problem.structure.blocks
+    right = {"weights": blocks.for_search(problem.dual_prior.mean(eta)), "eta": blocks.pad(eta)}
+    if stale:
+        del right["eta"]
+    for name, expected in right.items():
+        finite = np.isfinite(expected)
+        scale = max(float(np.abs(expected[finite]).max(initial=0.0)), 1e-3)
+        actual = getattr(state, name)[finite].astype(np.float64)
+        if not np.allclose(actual, expected[finite], rtol=0.0, atol=ROUNDING_SINGLE * scale):
+            raise ModelFileError(f"{name} do not follow from the potentials")
 
 
 def _check_cuts(cuts: Cuts, problem: Problem) -> None:
