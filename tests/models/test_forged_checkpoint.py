@@ -125,7 +125,7 @@ def attack(name, seeds, tmp_path, monkeypatch):
 BEFORE = {
     "ProximalAscent": ("state.inner.node_potentials", lambda a: a.reshape(-1)[: a.size // 2]),
     "PotentialAscent elastic net": ("state.node_potentials", lambda a: a.reshape(-1)[: a.size // 2]),
-    "PotentialAscent": ("state.eta", lambda a: np.where(np.arange(a.size) == 48, np.float32(1e30), a)),
+    "PotentialAscent": ("state.weights", lambda a: np.where(np.arange(a.size) == 48, np.float32(1e30), a)),
     "Extragradient": ("state.alpha.eta", lambda a: 0 * a),
     "Subgradient in the ball": ("state.corner.eta", lambda a: 0 * a),
     "ConstraintGeneration": ("state.cuts.rows", lambda a: 0 * a),
