@@ -35,12 +35,12 @@ def inject(library, *operations):
 
 
 def test_faults_while_files_are_written(library):
-    counts = inject(library, "save", "labels", "folder append")
+    counts = inject(library, "save", "labels")
     assert all(of["cases"] >= 9 and of["killed"] == of["cases"] // 3 for of in counts.values())
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("operation", ["checkpoint", "folder write", "train", "extract"])
+@pytest.mark.parametrize("operation", ["checkpoint", "folder write", "folder append", "train", "extract"])
 def test_faults_while_fits_and_commands_write_files(library, operation):
     if operation == "extract":
         pytest.importorskip("selectolax")
