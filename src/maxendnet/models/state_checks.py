@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterator
-from copy import deepcopy
-from dataclasses import is_dataclass
+from copy import copy, deepcopy
+from dataclasses import is_dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -387,7 +387,9 @@ def _check_potentials(state: PotentialState, problem: Problem) -> None:
     _check_potential_shapes(state, problem, problem)
     if state.row_variance is not None:
         _refuse(state.row_variance, "row_variance", "null")
-    _check_potential_weights(state, problem, _eta_of(state, problem), stale=isinstance(problem.prior, Gaussian))
+    right = replace(state)
+    PotentialAscent().set_eta(problem, right, _eta_of(state, problem))
+    _compare(state, right, ("weights",) if isinstance(problem.prior, Gaussian) else ("weights", "eta"))
 
 
 def _check_working_set(state: ProximalAscentState, problem: Problem) -> None:
@@ -395,18 +397,18 @@ def _check_working_set(state: ProximalAscentState, problem: Problem) -> None:
         _check_type(getattr(state.inner, name), hint, problem, f"{name} of the potentials", (PotentialState, name))
     if not 0 <= state.push < 1 or not state.tau > 0:
         raise ModelFileError(f"push is {state.push} and tau {state.tau}, expected 0 <= push < 1 and tau > 0")
-    solver, restricted, l1 = ProximalAscent(), state.restricted(problem), penalty_factors(problem.prior)[0]
+    restricted, l1 = state.restricted(problem), penalty_factors(problem.prior)[0]
     _check_potential_shapes(state.inner, problem, restricted.problem)
     for name in ("centre", "last_weights"):
         _shape(getattr(state, name), state.inner.eta.shape, name)
         if getattr(state, name).dtype != state.inner.eta.dtype:
             _refuse(getattr(state, name), name, f"dtype {state.inner.eta.dtype}")
-    variances = relative_variances(problem) if l1 == 0 else None
-    if not _same(state.inner.row_variance, variances):
+    if not _same(state.inner.row_variance, relative_variances(restricted.problem)):
         raise ModelFileError("row_variance is not that of these examples")
-    eta, centre = _eta_of(state.inner, problem), solver._unpadded(problem, state, state.centre)
-    shifted = solver._shifted(problem, state, eta, centre)[restricted.positions]
-    _check_potential_weights(state.inner, solver._easier(problem, state), shifted, stale=l1 == 0)
+    solver, right = ProximalAscent(), copy(state)
+    right.inner = replace(state.inner)
+    solver._set_eta(problem, right, _eta_of(state.inner, problem), solver._unpadded(problem, state, state.centre))
+    _compare(state.inner, right.inner, ("weights", "eta") if l1 > 0 else ("weights",))
     vars(state).pop("_restricted", None)  # caches that refer to the copy of the problem
     state.__post_init__()
 
@@ -442,13 +444,10 @@ def _eta_of(state: PotentialState, problem: Problem) -> FloatArray:
     return PotentialAscent().refresh(problem.replace(), deepcopy(state, {id(state.data): state.data}))
 
 
-def _check_potential_weights(state: PotentialState, problem: Problem, eta: FloatArray, stale: bool) -> None:
-    """Compare weights and eta with those of the potentials; ``stale`` is whether passes do not update eta."""
-    blocks = problem.structure.blocks
-    right = {"weights": blocks.for_search(problem.dual_prior.mean(eta)), "eta": blocks.pad(eta)}
-    if stale:
-        del right["eta"]
-    for name, expected in right.items():
+def _compare(state: PotentialState, right: PotentialState, names: tuple[str, ...]) -> None:
+    """Compare weights, and eta if passes update it, with those that follow from the potentials."""
+    for name in names:
+        expected = getattr(right, name).astype(np.float64)
         finite = np.isfinite(expected)
         scale = max(float(np.abs(expected[finite]).max(initial=0.0)), 1e-3)
         actual = getattr(state, name)[finite].astype(np.float64)
