@@ -23,6 +23,13 @@ KERNELS := $(wildcard src/maxendnet/kernels/*/*.cpp src/maxendnet/kernels/*/*.hp
 # tests of the kernels, without those that start processes or measure time
 KERNEL_TESTS := $(wildcard tests/test_kernels.py tests/structures tests/losses tests/test_backends.py \
   tests/solvers/test_reference_solvers.py tests/solvers/test_smoothing.py tests/solvers/test_potential_ascent.py)
+# tests of the text kernels: column files, token features and templates
+TEXT_KERNEL_TESTS := $(wildcard tests/text/test_columns.py tests/text/test_token_features.py \
+  tests/text/test_templates.py tests/text/test_few_tokens.py)
+# tests in which several threads run kernels on the same arrays
+THREAD_TESTS := $(wildcard tests/test_backends.py tests/models/test_prediction_caches.py \
+  tests/models/test_sequence_binder.py tests/test_fit_in_progress.py tests/losses/test_losses.py \
+  tests/structures/test_choice.py tests/solvers/test_parts.py)
 
 # threads of NumPy's linear algebra would compete with the test processes
 export OPENBLAS_NUM_THREADS ?= 1
@@ -32,7 +39,7 @@ OLDEST := build/oldest
 CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
 
-.PHONY: help setup demo test test-long test-oldest test-compilers wheel lock audit lint format check bench bench-check reproduction sanitize clean
+.PHONY: help setup demo test test-long fuzz sanitize-threads test-oldest test-compilers wheel lock audit lint format check bench bench-check reproduction sanitize clean
 
 help:
 	@echo "make demo      fit the six models on two data sets: tables, and a figure in build/demo"
@@ -49,6 +56,8 @@ help:
 	@echo "make bench     run the benchmarks, write benchmarks/RESULTS.md (about an hour)"
 	@echo "make reproduction  run the paper's experiments at full size (about eight hours, resumable), write docs/reproduction"
 	@echo "make sanitize  test the kernels under the address and undefined-behaviour sanitizers"
+	@echo "make sanitize-threads  test kernels on threads under the thread sanitizer"
+	@echo "make fuzz      fuzz the readers of column files, model files and pages, SECONDS each (600)"
 	@echo "make clean     remove build products and the environment"
 
 setup: $(BUILT) $(FOR_TESTS) $(FOR_LINT)
@@ -150,7 +159,27 @@ sanitize: $(BUILT) $(FOR_TESTS)
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONPATH="$(SANITIZED)/site:$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
-	  $(RUN) -S -m pytest -s -p no:xdist -p no:cacheprovider $(KERNEL_TESTS) $(ARGS)
+	  $(RUN) -S -m pytest -s -p no:xdist -p no:cacheprovider $(KERNEL_TESTS) $(TEXT_KERNEL_TESTS) $(ARGS)
+
+# Only accesses by the kernels are checked: Python and NumPy are not compiled with the sanitizer. Its memory layout
+# needs address randomisation to be off.
+sanitize-threads: $(BUILT) $(FOR_TESTS)
+	$(PIP) install --no-build-isolation --no-deps --upgrade --target $(SANITIZED)-threads/site \
+	  -C cmake.define.MAXENDNET_SANITIZE=thread -C build-dir=$(SANITIZED)-threads/cmake .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libtsan.so) $$($(CXX) -print-file-name=libstdc++.so.6)" \
+	  TSAN_OPTIONS="exitcode=66 halt_on_error=0" \
+	  PYTHONPATH="$(SANITIZED)-threads/site:$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	  setarch -R $(RUN) -S -m pytest -s -p no:xdist -p no:cacheprovider $(THREAD_TESTS) $(ARGS)
+
+# atheris is installed beside the environment, because it is needed for nothing else.
+SECONDS ?= 600
+fuzz: $(BUILT) $(FOR_TESTS)
+	$(PIP) install --no-deps --upgrade --target build/fuzz/site atheris
+	set -e; for target in columns model_files pages; do \
+	  PYTHONPATH=build/fuzz/site FUZZ_CORPUS=build/fuzz/corpus \
+	    $(RUN) tests/fuzz/targets.py $$target -max_total_time=$(SECONDS) -artifact_prefix=build/fuzz/ $(ARGS); \
+	  cat build/fuzz/counts-$$target.json; \
+	done
 
 # The kernels with another compiler, and without vector extensions.
 test-compilers: $(BUILT) $(FOR_TESTS)

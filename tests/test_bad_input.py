@@ -542,3 +542,16 @@ def test_control_c_stops_a_fit_or_a_prediction():
         # Meant to be half a second, and four times that on a busy machine. Without an ear for signals these fits go on
         # for hours, and the predictions take 50 CPU seconds.
         assert float(seconds) < 8.0 and fitted == "False", case
+
+
+def test_memoryviews_are_arrays():
+    table = np.eye(2)
+    for X in ([memoryview(table)], memoryview(table[None])):
+        assert M3N(max_passes=3, tol=0.5).fit(X, [["a", "b"]]).predict(X) == [["a", "b"]]
+    assert len(Examples.build(memoryview(table))) == 2
+
+
+@pytest.mark.parametrize("model", [M3N(), L2CRF(), LapMEDN()], ids=lambda model: type(model).__name__)
+def test_no_features_and_no_other_weights(model):
+    with pytest.raises(ValueError, match=r"There is nothing to learn: X has 0 features, and Independent\(\) has"):
+        model.set_params(structure=Independent()).fit(np.zeros((2, 3, 0)), [list("aba"), list("bab")])

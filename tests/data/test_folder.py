@@ -17,6 +17,7 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from forge import forged
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from systems import every_system, labelled_chains, roughly, weights_of
@@ -496,3 +497,105 @@ def test_predict_stream():
         next(model.predict_stream(X, given=Y))
     with pytest.raises(ValueError, match="n_at_once"):
         next(model.predict_stream(X, n_at_once=0))
+
+
+# ---- forged headers --------------------------------------------------------------------------------------------------
+
+
+def header_of(folder):
+    return json.loads((folder / "header.json").read_bytes().partition(b"\n")[2])
+
+
+def write_header(folder, header):
+    body = json.dumps(header).encode()
+    (folder / "header.json").write_bytes(b"%08x\n" % crc32(body) + body)
+
+
+def put(*keys, value):
+    def change(header):
+        for key in keys[:-1]:
+            header = header[key]
+        header[keys[-1]] = value
+
+    return change
+
+
+FORGED_HEADERS = {
+    "it is not a JSON object|has format None": lambda header: [header],
+    "it has no 'files'": lambda header: header.pop("files"),
+    "n_examples is -1": put("n_examples", value=-1),
+    "n_features is '3'": put("n_features", value="3"),
+    "there are 7 lengths of examples": put("n_examples", value=8),
+    "X_indices contains": put("n_features", value=1),
+    "feature names for 3 features": put("names", value=["a", "a", "b"]),
+    "the labels are not a list": put("labels", value={"a": 0}),
+    "y contains": put("labels", value=["a"]),
+    "the kind of examples is incomplete": put("kind", value=None),
+    "flat is 1": put("kind", "flat", value=1),
+    "it is one table": put("kind", "flat", value=True),
+    "the files and their shapes have different names": put("kind", "files", "z", value=[]),
+    "entries of X_data have the shape": put("kind", "files", "X_data", value=[2]),
+    "entries of edges have the shape": put("kind", "files", "edges", value=[0]),
+    "the size of y is": put("files", "y", "bytes", value=-4),
+    r"y has \d+ bytes": put("files", "y", "bytes", value=3),
+    r"y has \d+ entries, but X_lengths has": put("files", "y", "bytes", value=4),
+    "allowed has 2 columns for 1 labels": put("kind", "order", value=["a"]),
+}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("message", FORGED_HEADERS)
+def test_a_forged_header_is_refused(written, message, check):
+    header = header_of(written)
+    changed = FORGED_HEADERS[message](header)
+    write_header(written, changed if isinstance(changed, list) else header)
+    with pytest.raises(FolderError, match=message):
+        Examples.open(written, check=check)
+
+
+def test_a_header_that_is_not_json_is_refused(written):
+    for body in (b"{", b"[" * 100_000, b"\xff"):
+        (written / "header.json").write_bytes(b"%08x\n" % crc32(body) + body)
+        with pytest.raises(FolderError, match="it is not JSON"):
+            Examples.open(written)
+
+
+FORGED_ARRAYS = {"X_indices": 3, "X_lengths": -1, "lengths": 1000, "y": -1, "edges": 99, "edge_types": -1, "allowed": 7,
+                 "node_types": -5}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGED_ARRAYS)
+def test_a_forged_index_is_refused_without_checksums_too(written, name):
+    content = np.fromfile(written / name, dtype=np.uint8 if name == "allowed" else folders.TYPES[name])
+    content[0] = FORGED_ARRAYS[name]
+    content.tofile(written / name)
+    with pytest.raises(FolderError, match="its content does not fit the files"):
+        Examples.open(written, check=False)
+
+
+def attack_headers(folder, seeds):
+    """Open a folder with forged headers, and fit on what is accepted; return the number of refusals."""
+    whole, n_refused = header_of(folder), 0
+    for seed in seeds:
+        header, _, what = forged(whole, {}, seed, [key for key in whole if key != "format"])
+        write_header(folder, header)
+        try:
+            examples = Examples.open(folder, check=bool(seed % 2))
+            assert len(examples) == header["n_examples"], what
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                M3N(structure="tree", max_passes=1).fit(examples)
+        except FolderError:
+            n_refused += 1
+        except ValueError as error:  # of the fit, on labels or weights that are valid in a folder
+            assert "y" in str(error) or "label" in str(error) or "X" in str(error), what
+    return n_refused
+
+
+def test_drawn_headers(written):
+    assert attack_headers(written, range(60)) >= 40
+
+
+@pytest.mark.long
+def test_many_drawn_headers(written):
+    assert attack_headers(written, range(60, 3000)) >= 2000

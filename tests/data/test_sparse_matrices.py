@@ -51,6 +51,11 @@ CORRUPT = {
     "coo below": ("coo", put("row", 0, -5), "it has the index -5, but rows"),
     "coo few values": ("coo", replaced("data", lambda a: a[:1]), "1 values for 5 rows"),
     "dia twice": ("dia", put("offsets", 0, 1), "a diagonal occurs twice"),
+    "dia of 62 bits": (
+        "dia",
+        replaced("offsets", lambda a: a.astype(np.int64) + 2**62),
+        r"it has the diagonal 46116860184273\d+",
+    ),
     "dia few": ("dia", replaced("data", lambda a: a[:1]), "values of shape"),
     "lil beyond": ("lil", put("rows", 0, [1, 9]), "it has the index 9"),
     "lil uneven": ("lil", put("rows", 0, [1]), "row 0 does not have"),
@@ -127,3 +132,7 @@ def test_the_process_survives():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_diagonal_outside_of_the_matrix_is_empty():
+    assert as_examples(sparse.dia_array((np.ones((1, 2)), [5]), shape=(2, 2))).X.nnz == 0

@@ -756,10 +756,16 @@ FORGED_VALUES = {
     "gauss that is not finite": (state_of("RandomState", gauss={"float": "nan"}), "gauss of the random state"),
     "a weight of NaN": (lambda h, a: a["weights"].__setitem__(2, np.nan), r"weights\[2\] is nan"),
     "a weight of infinity": (lambda h, a: a["weights"].__setitem__(0, np.inf), r"weights\[0\] is inf"),
+    "a weight near the largest float": (
+        lambda h, a: a["weights"].__setitem__(0, -1.7e308), r"weights\[0\] is -1.7e\+308, where a finite number from"
+    ),
+    "eta near the largest float": (
+        lambda h, a: a["posterior__eta"].__setitem__(0, 1e308), r"posterior eta\[0\] is 1e\+308"
+    ),
     "eta of NaN": (lambda h, a: a["posterior__eta"].__setitem__(1, np.nan), r"posterior eta\[1\] is nan"),
     "a negative variance": (
         negative_variance,
-        r"posterior variance\[0\] is -1.0, where a finite number of at least 0",
+        r"posterior variance\[0\] is -1.0, where a finite number from 0 to",
     ),
     "a posterior that lacks a part": (drop("header", "posterior", "eta"), "posterior has no 'eta'"),
     "a posterior that is a list": (put("header", "posterior", value=[1]), r"posterior is \[1\]"),

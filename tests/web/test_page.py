@@ -1,8 +1,12 @@
+import signal
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxendnet.web.pages import parser_process
 from maxendnet.web.pages.encoding import decode
 from maxendnet.web.pages.page import Page, PageError, read_page
 from maxendnet.web.pages.parser_process import ParserProcess
@@ -158,10 +162,29 @@ def test_a_page_with_too_many_bytes_is_refused():
 def test_a_slow_page_is_stopped_and_the_next_one_is_read():
     slow = "<select>" + "<option>a" * 60_000
     with ParserProcess(seconds=0.3) as parser:
-        with pytest.raises(PageError, match=r"stopped after 0.3 s"):
+        with pytest.raises(PageError, match=r"stopped after 0.3 s of processor time"):
             parser.parse(slow)
-        parser.seconds = 60.0  # a new process may start slowly on a busy machine
         assert parser.parse("<p>next").tags[-1] == "#text"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs signals (POSIX)")
+def test_a_parser_that_has_to_wait_is_not_stopped():
+    """The limit is processor time: a suspended parser stands for one on a busy machine."""
+    with ParserProcess(seconds=0.2) as parser:
+        parser.parse("<p>")
+        parser._process.send_signal(signal.SIGSTOP)
+        timer = threading.Timer(1.0, parser._process.send_signal, [signal.SIGCONT])
+        timer.start()
+        assert parser.parse("<p>late").texts[-1] == "late"
+        timer.join()
+
+
+def test_a_parser_that_never_answers_is_stopped(monkeypatch):
+    monkeypatch.setattr(parser_process, "WAIT_FACTOR", 1)
+    with ParserProcess(seconds=0.2) as parser:
+        parser._start().send_signal(getattr(signal, "SIGSTOP", signal.SIGTERM))
+        with pytest.raises(PageError, match=r"did not answer within 0.2 s; the machine may be overloaded|crashed"):
+            parser.parse("<p>")
 
 
 def test_a_killed_parser_is_restarted():

@@ -276,7 +276,8 @@ class Examples:
         ----------
         folder : str or path-like
         check : bool, default=True
-            Whether to read all files once and compare checksums. Sizes are always compared.
+            Whether to read all files once and compare checksums. The header, sizes, lengths and indices are always
+            checked, because kernels rely on them.
 
         Returns
         -------
@@ -286,6 +287,11 @@ class Examples:
         ------
         FolderError
             If the folder is damaged or incomplete, or has another format version.
+
+        Notes
+        -----
+        Nothing may truncate or change the files of a folder while examples from it are in use: the system ends a
+        process that reads a mapped page beyond the end of its file (SIGBUS). `Examples.append` only adds to files.
         """
         from maxendnet.data.folder import open_folder
 

@@ -15,9 +15,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from zlib import crc32
 
 import numpy as np
@@ -25,6 +26,7 @@ from scipy import sparse
 
 from maxendnet.data.examples import Examples
 from maxendnet.data.feature_dicts import FeatureNames
+from maxendnet.data.folder_checks import check_arrays, check_header
 from maxendnet.data.labels import label_array
 from maxendnet.data.ragged import Array, csr, offsets_of
 from maxendnet.data.unknown import UNKNOWN
@@ -261,7 +263,7 @@ def _add_all(folder: Path, header: dict[str, Any], items: Iterable[Any]) -> Exam
     except BaseException:
         writer.abandon()
         raise
-    return open_folder(folder, check=False)
+    return open_folder(folder, check=False, written_here=True)
 
 
 def chunks(items: Iterable[Any]) -> Iterator[Examples]:
@@ -361,11 +363,15 @@ def read_header(folder: Path) -> dict[str, Any]:
         raise FolderError(
             f"{path} is damaged: its checksum does not match its content. Copy or write the folder again."
         )
-    header: dict[str, Any] = json.loads(body)
-    if header["format"] != FORMAT:
-        raise FolderError(
-            f"{folder} has format {header['format']}, but this version of maxendnet reads format {FORMAT}."
-        )
+    fail = partial(_fail, path)
+    try:
+        header = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        fail(f"it is not JSON ({error})")
+    written = header.get("format") if isinstance(header, dict) else None
+    if written != FORMAT:
+        raise FolderError(f"{folder} has format {written}, but this version of maxendnet reads format {FORMAT}.")
+    check_header(header, TYPES, fail)
     header["labels"] = [_from_plain(label) for label in header["labels"]]
     if header["kind"]["order"] is not None:
         header["kind"]["order"] = [_from_plain(label) for label in header["kind"]["order"]]
@@ -377,8 +383,18 @@ def read_header(folder: Path) -> dict[str, Any]:
     return header
 
 
-def open_folder(folder: Any, check: bool = True) -> Examples:
-    """Open a folder, see `Examples.open`."""
+def _fail(path: Path, problem: str) -> NoReturn:
+    raise FolderError(
+        f"{path} has a valid checksum, but its content does not fit the files: {problem}. It was not written by "
+        "Examples.write; write the folder again."
+    )
+
+
+def open_folder(folder: Any, check: bool = True, written_here: bool = False) -> Examples:
+    """Open a folder, see `Examples.open`.
+
+    ``written_here`` skips the checks of the arrays, for a writer that has just written them.
+    """
     folder = Path(folder)
     header = read_header(folder)
     if check:
@@ -390,6 +406,9 @@ def open_folder(folder: Any, check: bool = True) -> Examples:
                 )
     kind = header["kind"]
     arrays = {name: _map(folder / name, header["files"][name]["bytes"], shape) for name, shape in kind["files"].items()}
+    _with_empty_entries(arrays)
+    if not written_here:
+        check_arrays(header, arrays, check, partial(_fail, folder / HEADER))
     offsets = offsets_of(arrays.pop("lengths"))
     indptr = offsets_of(arrays.pop("X_lengths"))
     X = csr(arrays.pop("X_data"), arrays.pop("X_indices"), indptr, header["n_features"])
@@ -409,6 +428,13 @@ def _map(path: Path, n_bytes: int, shape: list[int]) -> Array:
     n_rows = n_bytes // (dtype.itemsize * int(np.prod(shape, dtype=np.int64)))
     mapped = np.memmap(path, dtype=dtype, mode="r", shape=(n_rows, *shape))
     return np.asarray(mapped, dtype=TYPES[path.name])  # copies only on big-endian machines
+
+
+def _with_empty_entries(arrays: dict[str, Array]) -> None:
+    """Give arrays without bytes, such as features of edges that have none, their number of rows."""
+    for name, rows in (("edge_features", "edges"), ("allowed", "X_lengths"), ("label_features", "X_lengths")):
+        if name in arrays and arrays[name].size == 0:
+            arrays[name] = np.zeros((len(arrays[rows]), *arrays[name].shape[1:]), dtype=TYPES[name])
 
 
 def _checksum(path: Path, n_bytes: int) -> int:

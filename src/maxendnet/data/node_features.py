@@ -148,6 +148,8 @@ def _open(X: Any) -> tuple[Any, list[Any]]:
 
     A table is a 2-D array or sparse matrix. Of the two returned values, the unused one is None or an empty list.
     """
+    if isinstance(X, memoryview):  # one with several dimensions cannot be iterated
+        X = np.asarray(X)
     if is_sparse(X):  # tested before dicts, because a matrix in DOK format is a dict
         if X.ndim != 2:
             raise ValueError(_reshape_message(X.shape))
@@ -253,6 +255,8 @@ def _read_item(i: int, item: Any) -> tuple[Any, str]:
 
     Kinds are "numbers", "named" and "empty".
     """
+    if isinstance(item, memoryview):
+        item = np.asarray(item)
     if is_sparse(item):
         if item.ndim != 2:
             raise ValueError(_dimension_message(i, item.shape))

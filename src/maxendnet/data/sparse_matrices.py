@@ -126,6 +126,9 @@ def _check_diagonals(matrix: Any) -> None:
     is_valid = isinstance(data, np.ndarray) and data.ndim == 2 and len(data) == len(offsets)
     _require(is_valid, f"it has values of shape {np.shape(data)} for {len(offsets)} diagonals")
     _require(len(np.unique(offsets)) == len(offsets), "a diagonal occurs twice")
+    # diagonals outside of the shape are valid and empty, but scipy computes with them, which may overflow
+    for offset in (int(offsets.min()), int(offsets.max())) if len(offsets) else ():
+        _require(abs(offset) < 2**31, f"it has the diagonal {offset}, but diagonals go up to {2**31 - 1}")
 
 
 def _check_lists(matrix: Any) -> None:

@@ -367,7 +367,13 @@ class MarkovNetwork(Predictor):
             )
         if on_workers(examples):
             return Problem(examples.place(structure, classes), loss, prior, C)
-        return Problem.pose(structure.bind(examples, classes, layout), loss, prior, C, self._backend())
+        bound = structure.bind(examples, classes, layout)
+        if not bound.layout.n_weights:
+            raise ValueError(
+                f"There is nothing to learn: X has {examples.n_features} features, and {structure!r} has no weights "
+                "without features. Pass features, or use bias=True or a structure that joins nodes."
+            )
+        return Problem.pose(bound, loss, prior, C, self._backend())
 
     def _warm_state(self, solver: Solver, problem: Problem) -> Any:
         """Return the last state of the solver if it is valid for this problem.

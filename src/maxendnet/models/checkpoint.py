@@ -2,8 +2,9 @@
 
 A checkpoint (see `maxendnet.models.container`) stores the solver state, the number of passes and the trace, as they are
 between two passes. It contains numbers and names, never code, and identifies the examples by their fingerprint. Its
-checksum detects damage, not forgery. Kernels trust the sizes in it, so resume only from checkpoints that you have
-written yourself.
+checksum detects damage, not forgery, so the content is checked as that of a model file (`models.state_checks`): types,
+shapes, ranges, and the bounds that follow from the examples. A forged checkpoint can therefore not crash the process.
+It can still contain another history, so the certificate of a resumed fit is only as good as the writer of the file.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from maxendnet.models.checks import ModelFileError, entry
 from maxendnet.models.container import Kind, read_sealed, write_sealed
 from maxendnet.models.json_values import RemovedSolverError, check_removed
 from maxendnet.models.solver_states import StateFromPlain, StateToPlain
+from maxendnet.models.state_checks import check_position, check_state
 from maxendnet.problem import Problem
 from maxendnet.problem.placed import add_to
 from maxendnet.solvers.base import Position, Solver, TraceRow
+from maxendnet.utils.warn import warn_caller
 from maxendnet.version import __version__
 
 MAX_SHARE_OF_TIME = 0.05
@@ -82,6 +85,8 @@ class Checkpoint:
         self.seed: int | None = int(random_state) if isinstance(random_state, (int, np.integer)) else None
         self._options: dict[str, Any] = {}
         self._due = -np.inf
+        self._exists = False
+        """Whether the file contains a checkpoint of this fit."""
 
     def resume(self, solver: Solver, problem: Problem, tol: float) -> Position | None:
         """Return the position in the file, or None if there is no file."""
@@ -100,6 +105,8 @@ class Checkpoint:
             state, seconds, n_oracle, at_zero = part("state"), part("seconds"), part("n_oracle"), part("at_zero")
             rows = [TraceRow(*row) for row in part("trace")]
             n_pass = part("n_pass")
+            check_position(n_pass, seconds, n_oracle, rows, problem)
+            check_state(state, solver, problem, n_pass, tol, at_zero)
         except CheckpointError:
             raise
         except Exception as error:  # the checksum is right, so another program or version wrote this content
@@ -109,11 +116,15 @@ class Checkpoint:
             ) from error
         if at_zero is not None:
             problem.objective_at_zero = at_zero
-        self._due = self.clock() + self.every
+        self._due, self._exists = self.clock() + self.every, True
         return Position(state, n_pass, rows, seconds, n_oracle)
 
     def offer(self, position: Position, problem: Problem, last: bool = False) -> None:
-        """Write the position if a checkpoint is due, or if it is the last one."""
+        """Write the position if a checkpoint is due, or if it is the last one.
+
+        If the file cannot be written, the first checkpoint raises ``OSError``. Later ones warn and leave the previous
+        checkpoint as it was, so that a full disk does not end a long fit.
+        """
         if not last and self.clock() < self._due:
             return
         began = self.clock()
@@ -133,7 +144,16 @@ class Checkpoint:
             }
         except ModelFileError as error:
             raise CheckpointError(str(error)) from error
-        write_sealed(self.path, KIND, header, plain.arrays)
+        try:
+            write_sealed(self.path, KIND, header, plain.arrays)
+            self._exists = True
+        except OSError as error:
+            if not self._exists:
+                raise
+            warn_caller(
+                f"The checkpoint after pass {position.n_pass} could not be written ({error}). The fit continues, and "
+                f"{self.path} still contains the previous checkpoint. Free space on the disk, or use another path."
+            )
         now = self.clock()
         self._due = now + max(self.every, (now - began) / MAX_SHARE_OF_TIME)
 

@@ -11,6 +11,10 @@ from typing import Any
 
 import numpy as np
 
+# Weights of fits are far smaller: C is at most 1e20, and features at most 1e100. Scores of features and weights within
+# these limits are finite, and therefore probabilities are never NaN.
+LARGEST_NUMBER = 1e150
+
 
 class ModelFileError(ValueError):
     """A model file is damaged or not readable, or a model cannot be written."""
@@ -69,20 +73,19 @@ def number(value: Any, name: str, nan: bool = False) -> float:
 
 
 def vector(array: Any, size: int, name: str, negative: bool = True) -> np.ndarray:
-    """Check an array of ``size`` finite float64 numbers.
+    """Check an array of ``size`` float64 numbers of at most `LARGEST_NUMBER` in absolute value.
 
     ``negative`` is whether they may be below 0.
     """
     if not (isinstance(array, np.ndarray) and array.dtype == np.float64 and array.shape == (size,)):
         raise ModelFileError(f"{name} is {_shown(array)}, where {size} float64 numbers are expected")
-    wrong = ~np.isfinite(array)
+    wrong = ~(np.abs(array) <= LARGEST_NUMBER)
     if not negative:
         wrong |= array < 0
     if wrong.any():
         k = int(np.flatnonzero(wrong)[0])
-        raise ModelFileError(
-            f"{name}[{k}] is {array[k]}, where a finite number{'' if negative else ' of at least 0'} is expected"
-        )
+        limits = f"from {-LARGEST_NUMBER if negative else 0:g} to {LARGEST_NUMBER:g}"
+        raise ModelFileError(f"{name}[{k}] is {array[k]}, where a finite number {limits} is expected")
     return array
 
 

@@ -20,8 +20,9 @@ from maxendnet import _kernels, solvers
 from maxendnet.data.truth import LabelSets
 from maxendnet.losses.costs import JointCosts
 from maxendnet.losses.soft_hinge import SoftHinge
-from maxendnet.models.checks import ModelFileError, entry, pair
+from maxendnet.models.checks import ModelFileError, count, entry, number, pair
 from maxendnet.models.json_values import FromPlain, ToPlain, pieces
+from maxendnet.models.state_checks import check_placed, check_problem
 from maxendnet.problem import Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.block_frank_wolfe import DualState
@@ -121,9 +122,9 @@ class StateToPlain(ToPlain):
 
     def _place(self, data: PlacedData, where: str) -> int:
         """Return the index of the examples in ``placed``, and add them if they are new."""
-        for number, known in enumerate(self._data):
+        for k, known in enumerate(self._data):
             if known is data:
-                return number
+                return k
         original, changed = self.problem.structure, data.structure
         same_type = type(original) is type(changed) and isinstance(original, BatchStructure)
         if not same_type or any(
@@ -175,14 +176,20 @@ class StateFromPlain(FromPlain):
             "record": self._record,
             "sparse": self._sparse,
             "kernel": self._kernel,
-            "placed": lambda number: self._data[number],
+            "placed": self._placed,
             "problem": self._problem,
         }
         self._data: list[PlacedData] = [problem.data]
         for changed in placed[1:]:
             new = {name: self(entry(changed, name, "other examples")) for name in changed if name in CHANGED}
+            check_placed(new, problem)
             structure = replace(problem.structure, batch=problem.batch._replace(**new))
             self._data.append(PlacedData(structure, problem.backend))
+
+    def _placed(self, number: Any) -> PlacedData:
+        if count(number, "the number of placed examples") >= len(self._data):
+            raise ModelFileError(f"placed examples {number}, but there are only {len(self._data)}")
+        return self._data[number]
 
     def _record(self, content: Any) -> Any:
         name, parts = pair(content, "a record")
@@ -194,8 +201,12 @@ class StateFromPlain(FromPlain):
         return kind(**{key: self(part) for key, part in parts.items()})
 
     def _sparse(self, content: Any) -> Any:
-        data, indices, indptr, shape = content
-        matrix = sparse.csr_array((self(data), self(indices), self(indptr)), shape=tuple(shape))
+        *arrays, shape = content
+        data, indices, indptr = map(self, arrays)
+        n_rows, _ = (count(size, "a size of a sparse matrix") for size in shape)
+        if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(np.diff(indptr) < 0):
+            raise ModelFileError(f"the offsets of a sparse matrix do not describe {n_rows} rows")
+        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
         matrix.check_format(full_check=True)
         return matrix
 
@@ -216,9 +227,10 @@ class StateFromPlain(FromPlain):
             return entry(content, key, "a problem")
 
         problem = replace(
-            self.problem, data=self._data[part("data")], **{name: self(part(name)) for name in OF_PROBLEM}
+            self.problem, data=self._placed(part("data")), **{name: self(part(name)) for name in OF_PROBLEM}
         )  # fmt: skip
-        problem.n_oracle = int(part("n_oracle"))
+        check_problem(problem, self.problem)
+        problem.n_oracle = count(part("n_oracle"), "n_oracle")
         if part("at_zero") is not None:
-            problem.objective_at_zero = self(part("at_zero"))
+            problem.objective_at_zero = number(self(part("at_zero")), "at_zero")
         return problem

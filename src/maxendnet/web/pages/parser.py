@@ -10,11 +10,14 @@ its nodes. It has no depth limit, whereas lxml 6 silently drops content below 25
 from __future__ import annotations
 
 import json
+import signal
 import struct
 import sys
 from typing import NamedTuple
 
 HEADER = struct.Struct("<Q")
+OUT_OF_TIME = int(getattr(signal, "SIGPROF", 0))
+"""Signal that ends a process whose page takes too much processor time; 0 on Windows."""
 MAX_NODES = 200_000
 """Maximum number of elements and texts of a page. Larger pages would take minutes and gigabytes."""
 
@@ -82,14 +85,28 @@ def parse(html: str) -> RawTree:
     return tree
 
 
-def serve() -> None:
-    """Answer frames until the input ends. A frame is eight bytes that encode its length, followed by UTF-8."""
+def limit_processor_time(seconds: float) -> None:
+    """End the process after this processor time; 0 removes the limit. Does nothing on Windows."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def serve(seconds: float) -> None:
+    """Answer frames until the input ends. A frame is eight bytes that encode its length, followed by UTF-8.
+
+    A page that takes more than ``seconds`` of processor time ends the process, also within a call of the C library.
+    """
+    import selectolax.lexbor  # noqa: F401 - before the first page, whose limit does not include it
+
+    if OUT_OF_TIME:
+        signal.signal(OUT_OF_TIME, signal.SIG_DFL)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while True:
         head = source.read(HEADER.size)
         if len(head) < HEADER.size:
             return
         text = source.read(HEADER.unpack(head)[0]).decode("utf-8", "surrogatepass")
+        limit_processor_time(seconds)
         try:
             answer = json.dumps({"tree": parse(text)})
         except TooManyNodes as error:
@@ -97,9 +114,10 @@ def serve() -> None:
         except Exception as error:  # raised again by the caller
             answer = json.dumps({"error": f"{type(error).__name__}: {error}"})
         body = answer.encode()
+        limit_processor_time(0.0)
         sink.write(HEADER.pack(len(body)) + body)
         sink.flush()
 
 
 if __name__ == "__main__":
-    serve()
+    serve(float(sys.argv[1]))

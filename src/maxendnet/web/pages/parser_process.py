@@ -1,4 +1,7 @@
-"""Run the HTML parser in its own process, so that a malicious page cannot block or crash the program."""
+"""Run the HTML parser in its own process, so that a malicious page cannot block or crash the program.
+
+The limit for a page is processor time, which the parser process counts itself: a busy machine does not refuse pages.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,16 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from maxendnet.web.pages.parser import HEADER, RawTree
+from maxendnet.web.pages.parser import HEADER, OUT_OF_TIME, RawTree
 
 
 class PageError(ValueError):
     """A page cannot be read: it is too large, too slow to parse, or not HTML."""
+
+
+WAIT_FACTOR = 30
+"""Elapsed time until a parser that does not answer is killed, relative to its limit of processor time. Windows cannot
+limit processor time, so only this limit applies there."""
 
 
 class ParserProcess:
@@ -24,7 +32,7 @@ class ParserProcess:
     Parameters
     ----------
     seconds : float
-        Time limit for one page.
+        Limit of processor time for one page.
 
     Examples
     --------
@@ -66,7 +74,7 @@ class ParserProcess:
                 )
             # -P: modules in the script's folder must not shadow others of the same name
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                [sys.executable, "-P", str(script), str(self.seconds)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
         return self._process
 
@@ -76,7 +84,7 @@ class ParserProcess:
         Raises
         ------
         PageError
-            The parser failed or exceeded the time limit.
+            The parser failed or exceeded a limit.
         """
         with self._lock:
             try:
@@ -92,7 +100,7 @@ class ParserProcess:
         return RawTree(*answer["tree"])
 
     def _exchange(self, frame: bytes) -> bytes:
-        """Send a frame and return the answer; a timer kills a parser that exceeds the time limit."""
+        """Send a frame and return the answer; a timer kills a parser that does not answer."""
         process = self._start()
         assert process.stdin is not None and process.stdout is not None
         timed_out = threading.Event()
@@ -101,7 +109,7 @@ class ParserProcess:
             timed_out.set()
             process.kill()
 
-        timer = threading.Timer(self.seconds, stop)
+        timer = threading.Timer(WAIT_FACTOR * self.seconds, stop)
         timer.start()
         try:
             with suppress(BrokenPipeError):
@@ -115,11 +123,17 @@ class ParserProcess:
             timer.join()
         if timed_out.is_set():
             raise PageError(
-                f"the HTML parser was stopped after {self.seconds:g} s; the page has thousands of attributes in one "
-                "tag, or of nested elements: exclude it"
+                f"the HTML parser did not answer within {WAIT_FACTOR * self.seconds:g} s; the machine may be "
+                "overloaded: try again, and exclude the page if it fails again"
             )
         if not size or len(answer) < size:
-            raise PageError(f"the HTML parser crashed on this page (exit code {process.wait()}); exclude it")
+            code = process.wait()
+            if code == -OUT_OF_TIME:
+                raise PageError(
+                    f"the HTML parser was stopped after {self.seconds:g} s of processor time; the page has thousands "
+                    "of attributes in one tag, or of nested elements: exclude it"
+                )
+            raise PageError(f"the HTML parser crashed on this page (exit code {code}); exclude it")
         return answer
 
 
