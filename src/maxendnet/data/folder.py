@@ -365,7 +365,7 @@ def read_header(folder: Path) -> dict[str, Any]:
         )
     fail = partial(_fail, path)
     try:
-        header = json.loads(body)
+        header: dict[str, Any] = json.loads(body)
     except (ValueError, RecursionError) as error:
         fail(f"it is not JSON ({error})")
     written = header.get("format") if isinstance(header, dict) else None

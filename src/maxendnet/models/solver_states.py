@@ -187,9 +187,10 @@ class StateFromPlain(FromPlain):
             self._data.append(PlacedData(structure, problem.backend))
 
     def _placed(self, number: Any) -> PlacedData:
-        if count(number, "the number of placed examples") >= len(self._data):
+        k = count(number, "the number of placed examples")
+        if k >= len(self._data):
             raise ModelFileError(f"placed examples {number}, but there are only {len(self._data)}")
-        return self._data[number]
+        return self._data[k]
 
     def _record(self, content: Any) -> Any:
         name, parts = pair(content, "a record")
