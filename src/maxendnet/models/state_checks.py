@@ -224,6 +224,7 @@ def _check_type(value: Any, hint: Any, problem: Problem, where: str, key: Any = 
             _check_type(item, parts[0], problem, f"{where}[{k}]", key)
     elif origin is np.ndarray:
         dtype = get_args(parts[1])[0] if len(parts) > 1 else None
+        dtype = None if dtype is Any else dtype
         _check_array(value, dtype if isinstance(dtype, type) else None, problem, where, key)
     elif hint is float:
         if type(value) not in (float, np.float64) and type(value) is not int:
