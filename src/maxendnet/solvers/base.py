@@ -352,7 +352,7 @@ def run(
     problem: Problem,
     *,
     tol: float = 1e-3,
-    max_passes: int = 1000,
+    max_passes: int = 10_000,
     warm: Any = None,
     seed: Any = None,
     hooks: Sequence[Hook] = (),
@@ -368,7 +368,7 @@ def run(
     problem : Problem
     tol : float, default=1e-3
         Relative duality gap at which the run stops.
-    max_passes : int, default=1000
+    max_passes : int, default=10_000
     warm : state of a solver or None, default=None
         State of a similar run, for a warm start.
     seed : int, Generator or None, default=None
