@@ -458,6 +458,8 @@ def run(
     if warn and reason in ("max_passes", "stalled"):
         measure_name = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding limits the accuracy: raise tol"
+        if tol < solver.accuracy and solver.accuracy > Solver.accuracy:
+            advice = f"it is designed for gaps of at least {solver.accuracy:g}: try another solver=, or {advice}"
         if nearly_separable(problem, best):
             advice = (
                 f"the examples are nearly separable with so little regularisation: {regularise} converges faster and "
