@@ -172,7 +172,7 @@ def draw(cells: dict[tuple[str, str, tuple[float, ...]], Cell], factors: tuple[f
         len(SYSTEMS), len(names), figsize=(3.1 * len(names) + 1.2, 0.42 * sum(heights) + 3.2), layout="constrained",
         gridspec_kw={"height_ratios": heights}, squeeze=False,
     )  # fmt: skip
-    colours = plt.get_cmap("viridis_r").copy()
+    colours = plt.get_cmap("viridis_r").with_extremes(over="white")
     for column, name in enumerate(names):
         for axis, (system, (_, constants)), height in zip(axes[:, column], SYSTEMS.items(), heights):
             values = np.full((height, n if constants else 1), np.nan)
@@ -182,11 +182,12 @@ def draw(cells: dict[tuple[str, str, tuple[float, ...]], Cell], factors: tuple[f
                 at = tuple(factors.index(f) for f in at)
                 place = (0, 0) if not at else (0, at[0]) if len(at) == 1 else (at[1], at[0])
                 exact, rough = (cell["seconds"][f"{tol:g}"] for tol in (min(TOLS), max(TOLS)))
-                values[place] = np.nan if exact is None else max(exact, 0.01)
+                values[place] = 1e6 if exact is None else max(exact, 0.01)
                 text = f"{cell['gap']:.0e}".replace("e-0", "e-") if exact is None else f"{exact:.1f}"
                 axis.text(*place[::-1], text, ha="center", va="center", fontsize=7,
                           color="tab:red" if rough is None else "black" if exact is None or exact < 8 else "white",
                           weight="bold" if exact is None else "normal")  # fmt: skip
+            axis.set_facecolor("0.85")  # cells that are not finished
             image = axis.imshow(values, norm=LogNorm(0.03, 60), cmap=colours, aspect="auto", origin="lower")
             ticks = [f"{f:g}" for f in factors] if constants else [""]
             axis.set_xticks(range(len(ticks)), ticks, fontsize=7)
@@ -208,17 +209,18 @@ def main() -> None:
     arguments.add_argument("--factors", default=",".join(f"{f:g}" for f in FACTORS), help="(default: %(default)s)")
     arguments.add_argument("--no-cases", action="store_true", help="leave out the single fits")
     arguments.add_argument("--out", metavar="FILE", help="file of finished cells; an interrupted run resumes from it")
+    arguments.add_argument("--finished", action="store_true", help="show the finished cells of --out, and fit nothing")
     arguments.add_argument("--figure", metavar="FILE", help="heat map (default: none)")
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     store, budget = common.Cells(given.out), 2.0 if given.quick else given.budget
     factors = tuple(float(f) for f in given.factors.split(","))
 
-    def cell_of(name: str, key: Cell, compute: Callable[..., Cell], model: Any) -> Cell:
-        cell = store.get(
-            {"set": name, "quick": given.quick, **key},
-            lambda: compute(model, *examples_of(name, given.data, given.quick), budget),
-        )
+    def cell_of(name: str, key: Cell, compute: Callable[..., Cell], model: Any) -> Cell | None:
+        key = {"set": name, "quick": given.quick, **key}
+        if given.finished and not store.has(key):
+            return None
+        cell = store.get(key, lambda: compute(model, *examples_of(name, given.data, given.quick), budget))
         common.say(f"{name}, {key}: {cell}")
         return cell
 
@@ -226,7 +228,9 @@ def main() -> None:
     for name in given.sets.split(";"):
         for system in given.systems.split(","):
             for at, model in grid(system, examples_of(name, given.data, given.quick)[0], factors):
-                cells[name, system, at] = cell_of(name, {"system": system, "factors": list(at)}, measure, model)
+                cell = cell_of(name, {"system": system, "factors": list(at)}, measure, model)
+                if cell is not None:
+                    cells[name, system, at] = cell
     if given.quick:
         print("(--quick: a tenth of the data, 2 seconds a fit; not a measurement)\n")
     print(summary(cells))
@@ -241,6 +245,8 @@ def main() -> None:
         for name, model in CASES:
             model = clone(model)
             cell = cell_of(name, {"case": str(model)}, lambda *fitted: fit(*fitted)[1], model)
+            if cell is None:
+                continue
             rows.append(
                 (f"{name}, {model}", cell["solver"], cell["passes"], f"{cell['total']:.1f}", f"{cell['gap']:.1e}")
             )
