@@ -231,6 +231,10 @@ class Cells:
                 cell = json.loads(line)
                 self.known[_key(cell["key"])] = cell["value"]
 
+    def has(self, key: dict[str, Any]) -> bool:
+        """Return whether the cell of a key is finished."""
+        return _key(key) in self.known
+
     def get(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Return the value of a key, and compute it if it is missing."""
         if _key(key) not in self.known:

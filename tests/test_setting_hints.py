@@ -69,7 +69,7 @@ def test_signatures_are_visible(kind):
     parameters = inspect.signature(kind).parameters
     assert parameters.keys() == kind().get_params().keys() and "self" not in parameters
     assert kind.__new__ is object.__new__  # type checkers and editors read __init__ alone
-    assert "max_passes: 'int' = 1000" in pydoc.render_doc(kind)
+    assert "max_passes: 'int' = 10000" in pydoc.render_doc(kind)
 
 
 def test_a_subclass_has_the_hints_of_its_base():

@@ -75,6 +75,10 @@ def test_reference_solvers_are_never_a_default():
         (facts("l1", "log", dependent=True), 1e-3, "InteriorPoint"),
         (facts("l1", "log", dependent=True), 1e-5, "OWLQN"),
         (facts("l1", "log", dependent=True, n_nodes=900), 1e-3, "OWLQN"),
+        (facts(strength=3.0, sparse=True, n_weights=6000), 1e-3, "BlockFrankWolfe"),
+        (facts(strength=3.0, sparse=True, n_weights=4000), 1e-3, "Smoothing"),
+        (facts("l1", "log", full_hessian=True, l1_strength=20.0), 1e-3, "InteriorPoint"),
+        (facts("l1", "log", full_hessian=True, l1_strength=2.0), 1e-3, "OWLQN"),
         (facts("l1", "log", sparse=True), 1e-3, "ProximalAscent"),
         (facts("l1", "log", sparse=True), 1e-5, "OWLQN"),
         (facts("l1", "log", sparse=True, cheap_hessian=True), 1e-3, "ProximalAscent"),
@@ -128,7 +132,9 @@ def test_facts_of_likelihood_models():
     assert not facts_for(L2CRF(), X, y).sparse
     words = [[{f"word {(37 * i + t) % 900}": 1.0, "bias": 1.0} for t in range(10)] for i in range(120)]
     labels = [["a", "b"] * 5] * 120
-    assert facts_for(L2CRF(), words, labels).sparse
+    assert facts_for(L2CRF(), words, labels).sparse and facts_for(M3N(), words, labels).sparse
+    n_features = len({name for nodes in words for node in nodes for name in node})
+    assert facts_for(M3N(), words, labels).n_weights == 2 * n_features + 4
     few = [[{f"word {(37 * i + t) % 100}": 1.0} for t in range(10)] for i in range(120)]
     assert not facts_for(L2CRF(), few, labels).sparse  # the initial Hessian of L-BFGS contains products of features
     assert not facts_for(L2CRF(), words[:50], labels[:50]).sparse

@@ -37,6 +37,21 @@ def test_agrees_with_block_frank_wolfe_and_certifies_every_look(model):
         assert_allclose(row.gap, (row.primal - row.dual) / row.primal, rtol=1e-9)
 
 
+@pytest.mark.parametrize("model", [M3N(C=100.0), LapMEDN(C=300.0, lam=10.0)], ids=["M3N", "LapMEDN"])
+def test_a_large_C_is_reached_in_stages(model, monkeypatch):
+    """More weights than nodes: most passes are saved, and bounds from smaller values of C hold for the problem."""
+    rng = np.random.default_rng(0)
+    means, y = rng.normal(size=(5, 40)), rng.integers(5, size=(30, 6))
+    X = means[y] + 1.5 * rng.normal(size=(30, 6, 40))
+    model.set_params(solver=Smoothing(), tol=1e-3)
+    staged = clone(model).fit(X, y)
+    monkeypatch.setattr(smoothing, "FIRST_REACH", np.inf)
+    direct = clone(model).fit(X, y)
+    assert staged.converged_ and direct.converged_ and staged.n_passes_ < 0.8 * direct.n_passes_
+    assert max(row.dual for row in staged.trace_) <= min(row.primal for row in direct.trace_) * (1 + 1e-9)
+    assert max(row.dual for row in direct.trace_) <= min(row.primal for row in staged.trace_) * (1 + 1e-9)
+
+
 def test_few_examples_and_a_huge_C():
     # block coordinates stand at a gap of .15 here after 2,000 passes
     X, y = words(12, noise=0.6)

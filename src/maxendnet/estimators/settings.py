@@ -23,7 +23,7 @@ COMMON = """\
         Optimisation algorithm. None selects the default solver for the model and data.
     tol : float, default=1e-2
         Tolerance: the fit stops when `gap_` is at most this.
-    max_passes : int, default=1000
+    max_passes : int, default=10_000
         Maximum number of passes over the data. A fit that stops there issues a ConvergenceWarning.
     n_jobs : int or None, default=None
         Number of threads for passes over all examples; None is 1, -1 all processors. Results do not depend on it.

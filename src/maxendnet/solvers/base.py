@@ -352,7 +352,7 @@ def run(
     problem: Problem,
     *,
     tol: float = 1e-3,
-    max_passes: int = 1000,
+    max_passes: int = 10_000,
     warm: Any = None,
     seed: Any = None,
     hooks: Sequence[Hook] = (),
@@ -368,7 +368,7 @@ def run(
     problem : Problem
     tol : float, default=1e-3
         Relative duality gap at which the run stops.
-    max_passes : int, default=1000
+    max_passes : int, default=10_000
     warm : state of a solver or None, default=None
         State of a similar run, for a warm start.
     seed : int, Generator or None, default=None
@@ -458,6 +458,8 @@ def run(
     if warn and reason in ("max_passes", "stalled"):
         measure_name = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding limits the accuracy: raise tol"
+        if tol < solver.accuracy and solver.accuracy > Solver.accuracy:
+            advice = f"it is designed for gaps of at least {solver.accuracy:g}: try another solver=, or {advice}"
         if nearly_separable(problem, best):
             advice = (
                 f"the examples are nearly separable with so little regularisation: {regularise} converges faster and "

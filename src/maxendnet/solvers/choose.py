@@ -27,6 +27,7 @@ MIN_DEVIATION = 0.09
 MIN_NODES_L1 = 10_000
 MIN_L1_STRENGTH = 5.0
 MAX_DENSITY = 1 / 20
+MIN_L1_STRENGTH_LOG_LOSS = 10.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Facts:
         Names of the solvers whose requirements the problem meets.
     n_nodes : int
         Number of nodes; 0 if the examples are distributed.
+    n_weights : int
+        Number of weights; 0 if the examples are distributed.
     unknown_labels : bool
         Whether the loss is a hinge and some training labels are unknown.
     self_training : bool
@@ -72,6 +75,7 @@ class Facts:
     loss: str
     accepts: frozenset[str]
     n_nodes: int
+    n_weights: int = 0
     unknown_labels: bool = False
     self_training: bool = False
     local: bool = True
@@ -114,8 +118,12 @@ def is_l1(facts: Facts) -> bool:
 
 
 def is_strong(facts: Facts) -> bool:
-    """Whether the examples outweigh the prior, in which case block-coordinate solvers need many passes."""
-    return facts.n_nodes >= MIN_NODES and (facts.strength > MIN_STRENGTH or facts.deviation > MIN_DEVIATION)
+    """Whether the examples outweigh the prior, in which case block-coordinate solvers need many passes.
+
+    Not with sparse features and more weights than nodes, where L-BFGS needs even more passes.
+    """
+    outweighs = facts.n_nodes >= MIN_NODES and (facts.strength > MIN_STRENGTH or facts.deviation > MIN_DEVIATION)
+    return outweighs and not (facts.sparse and facts.n_weights > facts.n_nodes)
 
 
 RULES = (
@@ -158,7 +166,8 @@ RULES = (
         "only needs decoding and the prior's mean or a projection; reaches gaps of about 1 %",
     ),
     Rule(
-        "BlockFrankWolfe", f"hinge, fewer than {MIN_NODES:,} nodes, a moderate C or `tol` below 1e-4",
+        "BlockFrankWolfe", f"hinge, fewer than {MIN_NODES:,} nodes, a moderate C, more than {MAX_DENSE_FEATURES} "
+        "sparse features and more weights than nodes, or `tol` below 1e-4",
         lambda f, tol: f.loss == "hinge" and f.local
         and not (is_strong(f) and "Smoothing" in f.accepts and made_for("Smoothing", tol)),
         "cheap updates of one example at a time",
@@ -178,10 +187,12 @@ RULES = (
         "updates one example at a time: 10 passes on CoNLL-2000 chunks, where L-BFGS takes 161",
     ),
     Rule(
-        "InteriorPoint", f"log loss, L1, at least {MIN_NODES:,} nodes, if a Hessian is cheap compared with a pass or "
-        "features are linearly dependent; `tol` of at least 1e-4",
+        "InteriorPoint", f"log loss, L1, at least {MIN_NODES:,} nodes, if a Hessian is cheap compared with a pass, "
+        "features are linearly dependent, or the full Hessian is worthwhile and `C * largest feature / rho >= "
+        f"{MIN_L1_STRENGTH_LOG_LOSS:g}`; `tol` of at least 1e-4",
         lambda f, tol: f.loss == "log" and f.prior == "l1" and f.n_nodes >= MIN_NODES
-        and (f.cheap_hessian or f.dependent) and made_for("InteriorPoint", tol),
+        and (f.cheap_hessian or f.dependent or (f.full_hessian and f.l1_strength >= MIN_L1_STRENGTH_LOG_LOSS))
+        and made_for("InteriorPoint", tol),
         "finds a certificate where OWL-QN finds no dual point",
     ),
     Rule(
@@ -231,6 +242,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         loss,
         frozenset(kind.__name__ for kind in solvers.ALL if not missing(kind, problem)),
         n_nodes,
+        problem.n_weights if local else 0,
         unknown_labels=loss != "log" and not problem.label_sets.all_known,
         self_training=unlabelled > 0,
         local=local,
@@ -252,8 +264,7 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
         details["dependent"] = loss == "log" and n_nodes >= MIN_NODES and has_dependent_features(problem)
     if loss == "log":
         details["ridge"] = bool(getattr(prior, "ridge", None) or getattr(prior, "l2", None))
-        details["sparse"] = has_sparse_features(problem)
-    return replace(facts, **details)
+    return replace(facts, sparse=has_sparse_features(problem), **details)
 
 
 def prior_kind(problem: Problem) -> str:
