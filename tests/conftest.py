@@ -17,6 +17,9 @@ settings.register_profile("same", deadline=None, derandomize=True, database=None
 settings.register_profile("random", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("same")
 
+# scripts that tests and make targets run, and examples for type checkers; none of them has doctests
+collect_ignore = ["faults", "fuzz", "typed_usage.py"]
+
 # what scikit-learn's checks say when they skip themselves, in the words of this line
 NEEDS_OF_SCIKIT_LEARN = {
     "pandas is not installed": "needs pandas (pip install pandas)",
