@@ -25,7 +25,6 @@ KEEP_ABOVE_AT_START = 2.0
 """The first working set contains the weights whose gradient at zero is at least this multiple of the L1 factor. On
 CoNLL-2000 these are a third of the weights whose gradient exceeds the factor itself, and most of those needed."""
 
-
 INNER_SHARE = (0.2, 0.6)
 """Shares of the gap that are due to the inexact solution of the proximal problem: tau is increased below the first, and
 reduced above the second (chosen on Portuguese names, CoNLL-2000 and WNUT 2017)."""
@@ -94,7 +93,8 @@ class ProximalAscent(Solver):
     point, whose value certifies the result. Under a pure L1 penalty, this point is first mixed with the true labelling
     until every ``|eta_k| <= rho``.
 
-    Designed for gaps of about 1e-3 on many sparse features (benchmarks/TEXT.md). For smaller gaps use `OWLQN`.
+    Designed for many sparse features. Under a pure L1 penalty it reaches gaps of about 1e-3; use `OWLQN` for smaller
+    ones. With a squared penalty it reaches 1e-6 (benchmarks/SOLVERS.md).
 
     Parameters
     ----------
