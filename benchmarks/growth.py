@@ -76,8 +76,8 @@ def sequences(n_nodes: int, n_features: int, length: int) -> Examples:
     y = rng.integers(n_labels, size=n_nodes)
     ranks = np.floor(n_features ** rng.random((n_nodes, per_node))).astype(np.int64) - 1
     # a third of the features of a node belong to its label
-    own = rng.random((n_nodes, per_node)) < 0.33
-    names = np.where(own, (ranks * n_labels + y[:, None]) % n_features, ranks)
+    of_label = rng.random((n_nodes, per_node)) < 0.33
+    names = np.where(of_label, (ranks * n_labels + y[:, None]) % n_features, ranks)
     X = sparse.csr_array((np.ones(names.size), names.ravel(), np.arange(0, names.size + 1, per_node)),
                          shape=(n_nodes, n_features))  # fmt: skip
     X.sum_duplicates()
