@@ -36,7 +36,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 
 # tests that run without the development packages
 OLDEST := build/oldest
-CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
+CORE_TESTS := $(filter-out tests/web/ tests/experiments/ tests/faults/ tests/fuzz/ tests/test_demo.py tests/test_docs.py tests/test_readme.py, \
   $(wildcard tests/*/ tests/test_*.py))
 
 .PHONY: help setup demo test test-long fuzz sanitize-threads test-oldest test-compilers wheel lock audit lint format check bench bench-check reproduction sanitize clean
