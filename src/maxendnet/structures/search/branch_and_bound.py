@@ -92,6 +92,8 @@ def agreement(n_nodes: int, n_labels: int, edges: NDArray[np.int32]) -> tuple[sp
     ]  # fmt: skip
     values = [np.ones(len(rows[k])) * (1.0 if k < 3 else -1.0) for k in range(5)]
     shape = (n_nodes + 2 * m * L, begin + m * L * L)
-    matrix = sparse.csr_array((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
+    # int32, because milp of SciPy 1.12 refuses other indices
+    row, column = (np.concatenate(parts).astype(np.int32) for parts in (rows, columns))
+    matrix = sparse.csr_array((np.concatenate(values), (row, column)), shape=shape)
     right = np.concatenate([np.ones(n_nodes), np.zeros(2 * m * L)])
     return matrix, right, right
