@@ -116,15 +116,15 @@ def install(python, wheel):
     with tempfile.TemporaryDirectory() as folder:
         venv = Path(folder) / "venv"
         run(python, "-m", "venv", venv)
-        own = {"PATH": str(venv / "bin"), "HOME": folder, "CC": "none", "CXX": "none"}
-        own |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+        environment = {"PATH": str(venv / "bin"), "HOME": folder, "CC": "none", "CXX": "none"}
+        environment |= {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
         pip = [venv / "bin/python", "-m", "pip", "--disable-pip-version-check", "install", "--only-binary=:all:"]
-        _, seconds = run(*pip, wheel, env=own)
+        _, seconds = run(*pip, wheel, env=environment)
         code = "import time; t = time.perf_counter(); from maxendnet import M3N; print(time.perf_counter() - t)"
-        run(venv / "bin/python", "-c", code, env=own, cwd=folder)  # compiles to bytecode
-        imported, _ = run(venv / "bin/python", "-c", code, env=own, cwd=folder)
-        output, example_seconds = run(venv / "bin/python", "-c", example, env=own, cwd=folder)
-        version, _ = run(venv / "bin/python", "--version", env=own)
+        run(venv / "bin/python", "-c", code, env=environment, cwd=folder)  # compiles to bytecode
+        imported, _ = run(venv / "bin/python", "-c", code, env=environment, cwd=folder)
+        output, example_seconds = run(venv / "bin/python", "-c", example, env=environment, cwd=folder)
+        version, _ = run(venv / "bin/python", "--version", env=environment)
     if output.split("\n")[:-1] != expected:
         sys.exit(f"the example of the README printed {output!r}, expected {expected}")
     total = seconds + example_seconds

@@ -54,9 +54,9 @@ def forged_array(array, rng):
     if kind == 5:
         return np.concatenate([flat, flat, np.ones(1, array.dtype)]), "twice"
     if kind == 6:
-        other = {"f": np.int64, "i": np.float64, "u": np.int32, "b": np.uint8}[array.dtype.kind]
+        dtype = {"f": np.int64, "i": np.float64, "u": np.int32, "b": np.uint8}[array.dtype.kind]
         with np.errstate(all="ignore"):
-            return array.astype(other), f"as {other.__name__}"
+            return array.astype(dtype), f"as {dtype.__name__}"
     return array.reshape(1, *array.shape), "one more axis"
 
 
@@ -67,9 +67,9 @@ def forged(header, arrays, seed, under=("state",)):
     if arrays and rng.random() < 0.5:
         name = sorted(arrays)[int(rng.integers(len(arrays)))]
         if rng.random() < 0.1:
-            other = sorted(arrays)[int(rng.integers(len(arrays)))]
-            arrays[name] = arrays[other]
-            return header, arrays, f"array {name} = {other}"
+            source = sorted(arrays)[int(rng.integers(len(arrays)))]
+            arrays[name] = arrays[source]
+            return header, arrays, f"array {name} = {source}"
         arrays[name], what = forged_array(arrays[name], rng)
         return header, arrays, f"array {name} {what}"
     paths = [path for key in under for path in leaves(header[key], (key,))]

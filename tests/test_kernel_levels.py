@@ -65,10 +65,10 @@ def test_a_library_that_cannot_be_loaded_or_is_of_another_build_is_an_error(tmp_
     level = _kernels.level()
     with pytest.raises(RuntimeError, match=r"missing\.so"):
         _bindings._use(str(tmp_path / "missing.so"))
-    other = tmp_path / "other.so"
-    shutil.copy(importlib.util.find_spec("numpy.random.mtrand").origin, other)
+    foreign = tmp_path / "other.so"
+    shutil.copy(importlib.util.find_spec("numpy.random.mtrand").origin, foreign)
     with pytest.raises(RuntimeError, match=r"other\.so is not from the build of this module; install maxendnet again"):
-        _bindings._use(str(other))
+        _bindings._use(str(foreign))
     assert _kernels.level() == level
 
 
