@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,19 @@ import click
 
 
 @contextmanager
-def quiet_interrupt() -> Iterator[None]:
-    """Exit on Ctrl-C without a message, with the exit code of a shell for SIGINT."""
+def quiet_end() -> Iterator[None]:
+    """Exit without a message on Ctrl-C or at the end of a reader such as ``head``.
+
+    The exit codes are those of a shell for SIGINT and SIGPIPE.
+    """
     try:
         yield
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # Python writes what remains in the buffer when it exits
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
 
 
 class Main(click.Group):
@@ -34,11 +43,11 @@ class Main(click.Group):
         **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.tool.commands"),
     }
 
-    @quiet_interrupt()
+    @quiet_end()
     def make_context(self, *args: Any, **options: Any) -> click.Context:  # imports every application for --help
         return super().make_context(*args, **options)
 
-    @quiet_interrupt()
+    @quiet_end()
     def invoke(self, ctx: click.Context) -> Any:
         return super().invoke(ctx)
 
@@ -172,8 +181,6 @@ def reproduce(
       maxendnet reproduce ocr --data ~/data --jobs 2 --out results
       maxendnet reproduce all --finished --out results --publish docs/reproduction
     """
-    import os
-
     from maxendnet import experiments
     from maxendnet.experiments.engine.publish import publish as publish_results
     from maxendnet.experiments.engine.report import page

@@ -33,6 +33,7 @@ from maxendnet.estimators import file as model_file
 from maxendnet.models import container
 from maxendnet.text import TextError, read_columns
 from maxendnet.text.reading import columns as reading
+from maxendnet.text.reading.text_files import text_of
 from maxendnet.web.pages.page import PageError, read_page
 
 COUNTS: Counter[str] = Counter()
@@ -62,11 +63,11 @@ def columns(data: bytes) -> None:
     COUNTS["read"] += 1
     lengths = {len(sentence) for sentences in zip(*table) for sentence in zip(*sentences)}
     assert len(lengths) <= 1, "sentences have different numbers of columns"
-    text, name = reading.text_of(io.BytesIO(data[1:]), "fuzz")
+    text, name = text_of(io.BytesIO(data[1:]), "fuzz")
     if separator is not None and comment is None:
-        fast = reading._parse_by_kernel(text, name, separator, docstart)
+        fast = reading._parse_by_kernel(text, name, separator, docstart, 1)
         if fast is not None:
-            slow = reading._parse_slowly(text, name, separator, docstart, False)
+            slow = reading.ColumnParser(name, separator, docstart=docstart)._parse_slowly(text, separator)
             assert [list(map(list, c)) for c in fast] == [list(map(list, c)) for c in slow], "the parsers differ"
             COUNTS["compared"] += 1
 

@@ -214,7 +214,7 @@ def test_tag_writes_columns(folder):
     result = run("tag", folder / "names.medn", folder / "test.txt")
     rows = [line.split("\t") for line in result.stdout.splitlines() if line]
     assert all(len(row) == 3 and row[1] == row[2] for row in rows)
-    assert result.stdout.count("\n\n") == 9
+    assert result.stdout.count("\n\n") == 10
     (scores,) = {
         run("evaluate", "-", text=result.stdout).stdout,
         run("evaluate", folder / "names.medn", folder / "test.txt").stdout,
@@ -227,7 +227,7 @@ def test_tag_writes_columns(folder):
 def test_many_sentences_keep_their_blank_lines(folder):
     text = "\n\n".join(["Ada", "met"] * 2500) + "\n"
     result = run("tag", folder / "names.medn", text=text)
-    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == text.splitlines()
+    assert [line.split("\t")[0] for line in result.stdout.splitlines()] == [*text.splitlines(), ""]
 
 
 def test_plain_text_json_and_spans(folder, tmp_path):
@@ -255,7 +255,7 @@ def test_all_formats_have_the_same_labels(folder, tmp_path):
     )
     for options in ([], ["--confidence"]):
         rows = run("tag", tmp_path / "m", "--text", *options, text=words).stdout.splitlines()
-        assert [row.split("\t")[1] for row in rows] == labels
+        assert [row.split("\t")[1] for row in rows if row] == labels
     why = json.loads(run("explain", tmp_path / "m", words, "--json").stdout)
     assert [token["label"] for token in why["tokens"]] == labels
 

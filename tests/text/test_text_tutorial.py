@@ -27,7 +27,7 @@ def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):
         assert result.exit_code == 0, (rest, result.output)
         output[rest] = result.stdout
     assert "FB1: 100.00" in output["evaluate names.medn test.txt"]
-    assert output["tag names.medn --text"] == "Ada\tB-PER\nmet\tO\nBob\tB-PER\n"
-    assert Path("labelled.txt").read_text().count("\n\n") == 9 and "<html" in Path("weights.html").read_text()
+    assert output["tag names.medn --text"] == "Ada\tB-PER\nmet\tO\nBob\tB-PER\n\n"
+    assert Path("labelled.txt").read_text().count("\n\n") == 10 and "<html" in Path("weights.html").read_text()
     assert "met: O" in output["explain names.medn Ada met Bob"]
     assert "maxendnet.text" in output["info names.medn"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from maxendnet.text.reading.column_files import ColumnFiles as ColumnFiles
     from maxendnet.text.reading.columns import Columns as Columns
     from maxendnet.text.reading.columns import read_columns as read_columns
+    from maxendnet.text.reading.columns import stream_columns as stream_columns
     from maxendnet.text.reading.columns import write_columns as write_columns
     from maxendnet.text.reading.errors import TextError as TextError
     from maxendnet.text.reading.records import read_frame as read_frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -349,6 +350,45 @@ class Tagger(BaseEstimator):
         added = added_scores(self.classes_, self.outside_)
         labels = decode(bound, model.weights, self.estimator_._backend(), added)
         return Labellings.split(names[labels], columns.offsets)
+
+    def predict_stream(self, X: Iterable[Any], *, n_at_once: int = 1) -> Iterator[list[Any]]:
+        """Yield the labels of each sentence of a stream, in constant memory.
+
+        Parameters
+        ----------
+        X : iterable of sentences, or of Columns
+            The iterable may be endless, such as a generator that reads from a pipe. `stream_columns` yields blocks of
+            sentences, which are labelled together.
+        n_at_once : int, default=1
+            Number of single sentences that are read and labelled together. 1 yields the labels of a sentence before the
+            next one is read. Larger numbers are faster.
+
+        Yields
+        ------
+        list of labels
+
+        Examples
+        --------
+        >>> tagger = Tagger().fit([["Ada", "met", "Bob"]], [["B-PER", "O", "B-PER"]])
+        >>> lines = iter(["Bob met Ada", "Ada"])
+        >>> for labels in tagger.predict_stream(line.split() for line in lines):
+        ...     print(labels)
+        ['B-PER', 'O', 'B-PER']
+        ['B-PER']
+        """
+        check_count("n_at_once", n_at_once)
+        batch: list[Any] = []
+        for item in X:
+            is_block = isinstance(item, Columns)
+            if not is_block:
+                batch.append(item)
+            if batch and (is_block or len(batch) == n_at_once):
+                yield from self.predict(batch)
+                batch = []
+            if is_block:
+                yield from self.predict(item)
+        if batch:
+            yield from self.predict(batch)
 
     def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
         """Return the spans of each sentence with their probabilities.

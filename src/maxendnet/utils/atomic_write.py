@@ -62,9 +62,11 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
             if fcntl is None:
                 file.close()  # Windows does not rename open files
             os.replace(temporary, final)  # the lock must still be held, see _remove_leftovers
-    except BaseException:  # this includes Ctrl-C
+    except BaseException as error:  # this includes Ctrl-C
         with suppress(OSError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None and error.errno is not None:  # such as a full disk
+            error.filename = os.fspath(path)
         raise
     _sync_folder(folder)
 

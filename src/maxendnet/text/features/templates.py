@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from maxendnet.text.reading.columns import text_of
 from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.text_files import text_of
 
 MACRO = re.compile(r"%x\[\s*([+-]?\d+)\s*,\s*([^\]\s]+)\s*\]")
 MAX_REACH = 100

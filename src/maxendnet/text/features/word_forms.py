@@ -27,8 +27,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from maxendnet.text.reading.columns import text_of
 from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.text_files import text_of
 
 
 def shape(word: str) -> str:

@@ -17,7 +17,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
 from typing import IO, Any, NamedTuple
 
@@ -27,18 +27,13 @@ from numpy.typing import NDArray
 from maxendnet import _kernels
 from maxendnet.data.ragged import gather, locate, offsets_of
 from maxendnet.text.reading.errors import TextError
+from maxendnet.text.reading.text_files import BYTE_ORDER_MARK, blank_line, name_of, text_blocks, text_of
 from maxendnet.utils.atomic_write import write_whole
-from maxendnet.utils.memory import available_memory, shown
 
 DOCSTART = "-DOCSTART-"
-BYTE_ORDER_MARK = "\ufeff"
 COMMENT = "\0"
 """Text that replaces comment lines during parsing."""
 LINE = re.compile("[^\n]+")
-READ_BYTES = 1 << 24
-"""Number of bytes to read at a time."""
-MEMORY_PER_BYTE = 6
-"""Bytes of memory per byte of text during parsing (measured with three columns)."""
 
 
 class Coded(NamedTuple):
@@ -317,11 +312,63 @@ def read_columns(
     Traceback (most recent call last):
     maxendnet.text.TextError: dev.txt:2: 1 column, but line 1 has 2: 'runs'; all tokens must have the same columns.
     """
-    for option, value in (("separator", separator), ("comment", comment)):
-        if value is not None:
-            _check_within_line(option, value)
     text, name = text_of(source, name)
-    return _parse(text, name, separator, comment, docstart, empty)
+    columns = ColumnParser(name, separator, comment, docstart).parse(text)
+    if not columns.n_tokens and not empty:
+        raise no_tokens(name)
+    return columns
+
+
+def no_tokens(name: str) -> TextError:
+    """Return the error for a file without tokens."""
+    return TextError(
+        f"{name}:1: the file has no tokens; expected one token per line and a blank line between sentences."
+    )
+
+
+def stream_columns(
+    source: Any,
+    separator: str | None = None,
+    *,
+    comment: str | None = None,
+    docstart: bool = True,
+    name: str | None = None,
+    block_bytes: int | None = None,
+) -> Iterator[Columns]:
+    """Read a column file in blocks of sentences, as soon as they arrive.
+
+    The memory does not depend on the length of the file. From a pipe, a block contains the complete sentences that have
+    arrived. A sentence is complete when its blank line has arrived.
+
+    Parameters
+    ----------
+    source, separator, comment, docstart, name : as for `read_columns`
+    block_bytes : int, optional
+        Number of bytes to wait for. None yields the sentences of a pipe as soon as they arrive.
+
+    Yields
+    ------
+    Columns
+        At least one sentence. All blocks have the same number of columns.
+
+    Raises
+    ------
+    TextError, OSError
+        As for `read_columns`, when the invalid line is reached.
+
+    Examples
+    --------
+    >>> for columns in stream_columns(["He", "runs", "", "Stop"]):
+    ...     print(columns.column(0))
+    [['He', 'runs']]
+    [['Stop']]
+    """
+    name = name_of(source) if name is None else name
+    parser = ColumnParser(name, separator, comment, docstart)
+    for text in text_blocks(source, name, blank_line(comment), block_bytes):
+        columns = parser.parse(text)
+        if columns.n_tokens:
+            yield columns
 
 
 def _check_within_line(option: str, value: Any) -> None:
@@ -329,89 +376,107 @@ def _check_within_line(option: str, value: Any) -> None:
         raise TextError(f"{option} must be a non-empty string without line breaks, got {value!r}.")
 
 
-def text_of(source: Any, name: str | None = None) -> tuple[str, str]:
-    """Return the text of a source with ``\\n`` at line ends, and its name."""
-    if isinstance(source, (str, os.PathLike)) and os.fspath(source) == "-":
-        return _decode(sys.stdin.buffer.read(), name or "<stdin>"), name or "<stdin>"
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        name = name or str(path)
-        try:
-            with gzip.open(path) if str(path).endswith(".gz") else open(path, "rb") as file:
-                return _decode(_read_limited(file, name), name), name
-        except (EOFError, gzip.BadGzipFile, gzip.zlib.error) as error:  # type: ignore[attr-defined]
-            raise TextError(
-                f"{name}:1: the name ends in .gz, but the file is not a complete gzip file ({error})."
-            ) from None
-    if hasattr(source, "read"):
-        name = name or str(getattr(source, "name", "<file>"))
-        content = source.read()
-        return (_decode(content, name) if isinstance(content, bytes) else _checked(content, name)), name
-    name = name or "<lines>"
-    if isinstance(source, (bytes, bytearray)) or not isinstance(source, Iterable):
-        raise TextError(f"{name}:1: expected a path, an open file or lines, got a {type(source).__name__}.")
-    lines = list(source)
-    for k, line in enumerate(lines):
-        if not isinstance(line, str) or "\n" in line.removesuffix("\n"):
-            raise TextError(f"{name}:{k + 1}: expected a line of text, got {line!r}.")
-    return _checked("\n".join(line.removesuffix("\n") for line in lines), name), name
+@dataclass
+class ColumnParser:
+    """Parser of the text of a column file, as a whole or block by block.
 
+    Parameters
+    ----------
+    name : str
+        Name of the file for messages.
+    separator, comment, docstart : as for `read_columns`
+    """
 
-def _read_limited(file: Any, name: str) -> bytes:
-    """Read a file, or raise `TextError` if its columns would not fit in memory."""
-    limit = available_memory() / MEMORY_PER_BYTE
-    blocks, n_bytes = [], 0
-    while block := file.read(READ_BYTES):
-        blocks.append(block)
-        n_bytes += len(block)
-        if n_bytes > limit:
+    name: str
+    separator: str | None = None
+    comment: str | None = None
+    docstart: bool = True
+    line: int = field(default=1, init=False)
+    """Number of the next line."""
+    width: int = field(default=0, init=False)
+    """Number of columns, or 0 before the first token."""
+    width_line: int = field(default=1, init=False)
+    """Line of the first token."""
+
+    def __post_init__(self) -> None:
+        for option, value in (("separator", self.separator), ("comment", self.comment)):
+            if value is not None:
+                _check_within_line(option, value)
+
+    def parse(self, text: str) -> Columns:
+        """Parse the next lines, which end at the end of a sentence."""
+        n_lines = text.count("\n")
+        if self.comment is not None:
+            # a comment must not become a blank line, which would end a sentence, so it becomes NUL, which does not
+            # occur in checked text
+            text = "\n".join(COMMENT if line.startswith(self.comment) else line for line in text.split("\n"))
+        separator = _detect_separator(text, self.docstart) if self.separator is None else self.separator
+        columns = None
+        if len(separator) == 1 and separator.isascii():
+            columns = _parse_by_kernel(text, self.name, separator, self.docstart, self.line)
+        if columns is None or self.width not in (0, columns.n_columns):
+            columns = self._parse_slowly(text, separator)
+        if columns.n_tokens and not self.width:
+            assert columns.lines is not None
+            self.separator, self.width, self.width_line = separator, columns.n_columns, int(columns.lines[0])
+        self.line += n_lines
+        return columns
+
+    def _parse_slowly(self, text: str, separator: str) -> Columns:
+        """Parse text with any separator, or raise `TextError` if it is not well-formed."""
+        if separator == " " and ("\t" in text or "  " in text):
+            text = re.sub("[ \t]+", " ", text)
+        lines = text.split("\n")
+        if "\t\n" in text or " \n" in text or "\n " in text or text[:1] == " " or text[-1:] in ("\t", " "):
+            # trailing white space is not a column; leading white space is an empty column unless the separator is a
+            # space
+            lines = [line.strip(" \t") if separator == " " else line.rstrip(" \t") for line in lines]
+        tokens: list[str] = []
+        numbers: list[int] = []
+        breaks = [0]
+        start_of_document = DOCSTART + separator
+        for k, line in enumerate(lines, self.line):
+            if line == COMMENT:
+                continue
+            if line and not (self.docstart and (line == DOCSTART or line.startswith(start_of_document))):
+                tokens.append(line)
+                numbers.append(k)
+            elif len(tokens) != breaks[-1]:
+                breaks.append(len(tokens))
+        if len(tokens) != breaks[-1]:
+            breaks.append(len(tokens))
+        if not tokens:
+            return Columns(([],), np.zeros(1, dtype=np.int64), self.name, np.zeros(0, dtype=np.int64))
+        width, width_line = self.width, self.width_line
+        if not width:
+            width, width_line = tokens[0].count(separator) + 1, numbers[0]
+        counts = np.fromiter(map(str.count, tokens, repeat(separator)), dtype=np.int64, count=len(tokens)) + 1
+        wrong = np.flatnonzero(counts != width)
+        if len(wrong):
+            k = int(wrong[0])
+            columns = "1 column" if counts[k] == 1 else f"{counts[k]} columns"
             raise TextError(
-                f"{name}:1: more than {shown(n_bytes)} of text, but only {shown(available_memory())} of memory are "
-                "available; split the file."
+                f"{self.name}:{numbers[k]}: {columns}, but line {width_line} has {width}: {_shown(tokens[k])}; all "
+                f"tokens must have the same columns.{self._comment_hint(tokens[0], tokens[k])}"
             )
-    return b"".join(blocks)
+        flat = separator.join(tokens).split(separator)
+        if "" in flat:
+            k = flat.index("")
+            raise TextError(
+                f"{self.name}:{numbers[k // width]}: column {k % width} is empty: {_shown(tokens[k // width])}; write "
+                f"_ or another placeholder for a missing value."
+            )
+        cells = tuple(flat[k::width] for k in range(width))
+        return Columns(cells, np.array(breaks, dtype=np.int64), self.name, np.array(numbers, dtype=np.int64))
+
+    def _comment_hint(self, *lines: str) -> str:
+        """Return a hint if one of the lines looks like a comment."""
+        if self.comment is not None or not any(line.startswith("# ") for line in lines):
+            return ""
+        return " If lines that begin with '# ' are comments, skip them with --comment '# ' (comment='# ')."
 
 
-def _decode(content: bytes, name: str) -> str:
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
-        raise TextError(
-            f"{name}:{line}: byte {column} of the line, 0x{content[error.start]:02x}, is not UTF-8 ({error.reason}); "
-            f"convert the file, for instance with iconv -f latin1 -t utf8."
-        ) from None
-    return _checked(text, name)
-
-
-def _checked(text: str, name: str) -> str:
-    """Return the text with normalised line ends, or raise `TextError` for NUL and lone carriage returns."""
-    text = text.removeprefix(BYTE_ORDER_MARK)
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").removesuffix("\r")
-    for character, problem in (("\0", "NUL character (binary or UTF-16 file?)"), ("\r", "lone carriage return")):
-        at = text.find(character)
-        if at >= 0:
-            raise TextError(f"{name}:{text.count(chr(10), 0, at) + 1}: {problem}; expected a text file in UTF-8.")
-    return text
-
-
-def _parse(text: str, name: str, separator: str | None, comment: str | None, docstart: bool, empty: bool) -> Columns:
-    if comment is not None:
-        # a comment must not become a blank line, which would end a sentence, so it becomes NUL, which does not occur
-        # in checked text
-        text = "\n".join(COMMENT if line.startswith(comment) else line for line in text.split("\n"))
-    if separator is None:
-        separator = _detect_separator(text, docstart)
-    if len(separator) == 1 and separator.isascii():
-        columns = _parse_by_kernel(text, name, separator, docstart)
-        if columns is not None:
-            return columns
-    return _parse_slowly(text, name, separator, docstart, empty)
-
-
-def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool) -> Columns | None:
+def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool, first_line: int) -> Columns | None:
     """Parse text by a kernel, or return None if the text is not well-formed."""
     try:
         content = text.encode("utf-8")
@@ -427,56 +492,7 @@ def _parse_by_kernel(text: str, name: str, separator: str, docstart: bool) -> Co
         coded.append(Coded(codes, [content[a:b].decode("utf-8") for a, b in zip(starts.tolist(), ends)]))
     # equal cells share one string
     cells = tuple(np.array(values, dtype=object)[codes].tolist() for codes, values in coded)
-    return Columns(cells, offsets, name, lines, tuple(coded))
-
-
-def _parse_slowly(text: str, name: str, separator: str, docstart: bool, empty: bool) -> Columns:
-    """Parse text with any separator, or raise `TextError` if it is not well-formed."""
-    if separator == " " and ("\t" in text or "  " in text):
-        text = re.sub("[ \t]+", " ", text)
-    lines = text.split("\n")
-    if "\t\n" in text or " \n" in text or "\n " in text or text[:1] == " " or text[-1:] in ("\t", " "):
-        # trailing white space is not a column; leading white space is an empty column unless the separator is a space
-        lines = [line.strip(" \t") if separator == " " else line.rstrip(" \t") for line in lines]
-    tokens: list[str] = []
-    numbers: list[int] = []
-    breaks = [0]
-    start_of_document = DOCSTART + separator
-    for k, line in enumerate(lines, 1):
-        if line == COMMENT:
-            continue
-        if line and not (docstart and (line == DOCSTART or line.startswith(start_of_document))):
-            tokens.append(line)
-            numbers.append(k)
-        elif len(tokens) != breaks[-1]:
-            breaks.append(len(tokens))
-    if len(tokens) != breaks[-1]:
-        breaks.append(len(tokens))
-    if not tokens:
-        if empty:
-            return Columns(([],), np.zeros(1, dtype=np.int64), name, np.zeros(0, dtype=np.int64))
-        raise TextError(
-            f"{name}:1: the file has no tokens; expected one token per line and a blank line between sentences."
-        )
-    width = tokens[0].count(separator) + 1
-    counts = np.fromiter(map(str.count, tokens, repeat(separator)), dtype=np.int64, count=len(tokens)) + 1
-    wrong = np.flatnonzero(counts != width)
-    if len(wrong):
-        k = int(wrong[0])
-        columns = "1 column" if counts[k] == 1 else f"{counts[k]} columns"
-        raise TextError(
-            f"{name}:{numbers[k]}: {columns}, but line {numbers[0]} has {width}: {_shown(tokens[k])}; all tokens "
-            f"must have the same columns."
-        )
-    flat = separator.join(tokens).split(separator)
-    if "" in flat:
-        k = flat.index("")
-        raise TextError(
-            f"{name}:{numbers[k // width]}: column {k % width} is empty: {_shown(tokens[k // width])}; write _ or "
-            f"another placeholder for a missing value."
-        )
-    cells = tuple(flat[k::width] for k in range(width))
-    return Columns(cells, np.array(breaks, dtype=np.int64), name, np.array(numbers, dtype=np.int64))
+    return Columns(cells, offsets, name, lines + (first_line - 1), tuple(coded))
 
 
 def _detect_separator(text: str, docstart: bool) -> str:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from maxendnet.text.reading.errors import TextError
 from maxendnet.text.reading.spans import LABELS, find_spans
 from maxendnet.text.reading.tag_schemes import as_lists, read_tags, repaired
+
+IntArray = NDArray[np.int64]
 
 
 class Score(NamedTuple):
@@ -92,6 +95,29 @@ class SpanScores:
         # copied to contiguous columns, because numpy sums strided ones in another order
         precision, recall, f1 = (float(np.average(np.ascontiguousarray(rows[:, k]), weights=weights)) for k in range(3))
         return precision, recall, f1
+
+    @classmethod
+    def joined(cls, parts: Iterable[SpanScores]) -> SpanScores:
+        """Return the scores of all sentences from the scores of parts.
+
+        Examples
+        --------
+        >>> parts = [span_scores([["B-PER"]], [["B-PER"]]), span_scores([["B-LOC"]], [["O"]])]
+        >>> SpanScores.joined(parts) == span_scores([["B-PER"], ["B-LOC"]], [["B-PER"], ["O"]])
+        True
+        """
+        counts: dict[str, IntArray] = {}
+        n_tokens = n_right_tokens = 0
+        scheme = "IOB2"
+        for part in parts:
+            scheme, n_tokens, n_right_tokens = (
+                part.scheme, n_tokens + part.n_tokens, n_right_tokens + part.n_right_tokens
+            )  # fmt: skip
+            for kind, score in part.by_type.items():
+                counts[kind] = counts.get(kind, 0) + np.array(score[3:], dtype=np.int64)
+        by_type = {kind: _score(*counts[kind].tolist()) for kind in sorted(counts)}
+        overall = _score(*sum(counts.values(), np.zeros(3, dtype=np.int64)).tolist())
+        return cls(overall, by_type, n_tokens, n_right_tokens, scheme)
 
     def as_dict(self) -> dict[str, Any]:
         """Return all scores as plain values for JSON."""

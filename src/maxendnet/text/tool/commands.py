@@ -6,6 +6,7 @@ Results go to stdout, progress and notes to stderr.
 from __future__ import annotations
 
 import json
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -31,7 +32,9 @@ PATH = click.Path(path_type=Path, dir_okay=False, allow_dash=True)
 POSITIVE = click.IntRange(min=1)
 BELOW = 3
 """Exit code of ``evaluate --at-least`` if F1 is lower."""
-SENTENCES_AT_ONCE = 2000
+
+SCORED_BYTES = 1 << 22
+"""Number of bytes that ``evaluate`` scores at a time. The first block determines the tag scheme."""
 
 
 class Errors(click.Command):
@@ -51,6 +54,15 @@ class Errors(click.Command):
             ) from error
         except (ValueError, ModuleNotFoundError) as error:  # TextError and ModelFileError are subclasses of ValueError
             raise click.ClickException(str(error)) from error
+
+
+def echo(text: str, nl: bool = True) -> None:
+    """Write text to the standard output, without a buffer."""
+    try:
+        click.echo(text, nl=nl)
+    except OSError as error:
+        error.filename = error.filename or "<stdout>"
+        raise
 
 
 def note(text: str) -> None:
@@ -106,11 +118,15 @@ def tag_options(function: Any) -> Any:
     return function
 
 
-def read(path: Path | str, separator: str | None, comment: str | None, empty: bool = False) -> Any:
+def read(path: Path | str, separator: str | None, comment: str | None) -> Any:
     from maxendnet.text.reading.columns import read_columns
 
-    separator = None if separator is None else separator.replace("\\t", "\t")
-    return read_columns(path, separator, comment=comment, empty=empty)
+    return read_columns(path, unescaped(separator), comment=comment)
+
+
+def unescaped(separator: str | None) -> str | None:
+    """Return a separator with a tab instead of ``\\t``."""
+    return None if separator is None else separator.replace("\\t", "\t")
 
 
 def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -236,19 +252,19 @@ def train(
     if tagger.search_ is not None:
         measure = "accuracy" if chosen == "LABELS" else "span F1"
         how = f" (chosen by {folds}-fold cross-validation: {measure} {tagger.search_.best_score_:.4f})"
-    click.echo(f"{type(fitted).__name__}({constants}){how}")
-    click.echo(
+    echo(f"{type(fitted).__name__}({constants}){how}")
+    echo(
         f"{len(y)} sentences, {X.n_tokens} tokens, {len(fitted.classes_)} labels ({chosen}), "
         f"{fitted.n_features_in_} features, {len(fitted.model_.weights)} weights"
     )
-    click.echo(
+    echo(
         f"gap {fitted.trace_[-1].gap:.1e} after {fitted.n_passes_} passes; {time.perf_counter() - start:.1f} s; "
         f"{out}: {out.stat().st_size / 1e6:.2f} MB"
     )
     if test is not None:
         new_X, new_y = split(read(test, separator, comment), columns, label_column)
         truth, _ = read_tags(new_y, chosen, repair, new_X.place)
-        click.echo(str(span_scores(truth, tagger.predict(new_X), chosen)))
+        echo(str(span_scores(truth, tagger.predict(new_X), chosen)))
 
 
 def split(content: Any, columns: str | None, label: int) -> tuple[Any, list[list[str]]]:
@@ -350,40 +366,68 @@ def tag(
       maxendnet tag names.medn new.txt --format spans
       maxendnet tag names.medn test.txt | maxendnet evaluate -
     """
-    from maxendnet.text.reading.columns import Columns, columns_text, text_of
     from maxendnet.text.tagger import Tagger
 
     tagger = Tagger.load(model)
-    if text:
-        lines = text_of(file)[0].split("\n")
-        sentences = Columns.of([line.split() for line in lines if line.strip()])
-    else:
-        sentences = read(file, separator, comment, empty=True)
+    blocks = text_sentences(file) if text else columns_of(file, separator, comment)
+    show = str(out) != "-" or not sys.stdout.isatty()
+    _write(out, _labelled(tagger, blocks, form, confidence, top, show))
+
+
+def columns_of(path: Path, separator: str | None, comment: str | None, block_bytes: int | None = None) -> Iterator[Any]:
+    """Yield the sentences of a column file as they arrive, or in blocks of ``block_bytes``."""
+    from maxendnet.text.reading.columns import stream_columns
+
+    return stream_columns(path, unescaped(separator), comment=comment, block_bytes=block_bytes)
+
+
+def text_sentences(path: Path) -> Iterator[Any]:
+    """Yield the sentences of plain text as they arrive."""
+    from maxendnet.text.reading.columns import Columns
+    from maxendnet.text.reading.text_files import name_of, text_blocks
+
+    for text in text_blocks(path, name_of(path)):
+        sentences = [line.split() for line in text.split("\n") if line.strip()]
+        if sentences:
+            yield Columns.of(sentences)
+
+
+def _labelled(
+    tagger: Any, blocks: Iterator[Any], form: str, confidence: bool, top: int | None, show: bool
+) -> Iterator[str]:
+    """Yield the output for each block of sentences."""
+    from maxendnet.text.reading.columns import columns_text
+
     n_columns = tagger.features_.n_columns_in_
-    if sentences.n_tokens and sentences.n_columns < n_columns:
-        raise TextError(
-            f"{sentences.source or 'the text'}: {sentences.n_columns} columns, but the tagger needs {n_columns}."
-        )
-    blocks = []
-    X = sentences.select(range(n_columns)) if sentences.n_tokens else sentences
-    for first in progress_bar(range(0, len(X), SENTENCES_AT_ONCE), desc="tag", leave=False):
-        batch = slice(first, first + SENTENCES_AT_ONCE)
-        if form == "columns":
-            blocks.append(columns_text(sentences[batch], *_label_columns(tagger, X[batch], confidence)))
-        elif form == "spans":
-            blocks.append(_span_lines(tagger, X[batch], first))
-        else:
-            blocks.append(_json_lines(tagger, X[batch], top))
-    _write(out, ("\n" if form == "columns" else "").join(blocks))
+    first = 0
+    with progress_bar(show=show, desc="tag", unit=" sentences", leave=False) as progress:
+        for sentences in blocks:
+            if sentences.n_columns < n_columns:
+                raise TextError(
+                    f"{sentences.source or 'the text'}: {sentences.n_columns} columns, but the tagger needs "
+                    f"{n_columns}."
+                )
+            X = sentences.select(range(n_columns))
+            if form == "columns":
+                # the blank line ends the last sentence for the next program of a pipe
+                yield columns_text(sentences, *_label_columns(tagger, X, confidence)) + "\n"
+            elif form == "spans":
+                yield _span_lines(tagger, X, first)
+            else:
+                yield _json_lines(tagger, X, top)
+            first += len(X)
+            progress.update(len(X))
 
 
-def _write(out: Path, text: str) -> None:
+def _write(out: Path, texts: Iterator[str]) -> None:
+    """Write texts one by one: a file atomically, the standard output without a buffer."""
     if str(out) == "-":
-        click.echo(text, nl=False)
+        for text in texts:
+            echo(text, nl=False)
         return
     from maxendnet.utils.atomic_write import write_whole
 
-    write_whole(out, lambda file: file.write(text.encode()))
+    write_whole(out, lambda file: file.writelines(text.encode() for text in texts))
 
 
 def _label_columns(tagger: Any, X: Any, confidence: bool) -> list[list[list[str]]]:
@@ -454,29 +498,36 @@ def evaluate(
       maxendnet evaluate names.medn test.txt --at-least 0.85 && echo fine
       maxendnet tag names.medn test.txt | maxendnet evaluate -
     """
+    from maxendnet.text.reading.columns import no_tokens
     from maxendnet.text.reading.tag_schemes import read_tags
-    from maxendnet.text.results.scores import span_scores
+    from maxendnet.text.reading.text_files import name_of
+    from maxendnet.text.results.scores import SpanScores, span_scores
     from maxendnet.text.tagger import Tagger
 
     if len(files) > 2:
         raise click.UsageError("expected a model and a file, or only a file.")
-    content = read(files[-1], separator, comment)
-    if len(files) == 2:
-        tagger = Tagger.load(files[0])
-        X, truth = content.split(label_column)
-        predicted = tagger.predict(X.select(range(tagger.features_.n_columns_in_)))
-        scheme = tagger.scheme_ if scheme == "auto" else scheme
-    else:
-        if content.n_columns < 3:
+    tagger = Tagger.load(files[0]) if len(files) == 2 else None
+    if tagger is not None and scheme == "auto":
+        scheme = tagger.scheme_
+    parts = []
+    for content in progress_bar(columns_of(files[-1], separator, comment, SCORED_BYTES), desc="evaluate", leave=False):
+        if tagger is not None:
+            X, labels = content.split(label_column)
+            predicted = tagger.predict(X.select(range(tagger.features_.n_columns_in_)))
+        elif content.n_columns >= 3:
+            labels, predicted = content.column(-2), content.column(-1)
+        else:
             raise TextError(
                 f"{content.source}: {content.n_columns} columns; expected a token, its true label and its predicted "
-                f"label, "
-                f"or a model before the file."
+                f"label, or a model before the file."
             )
-        truth, predicted = content.column(-2), content.column(-1)
-    truth, chosen = read_tags(truth, scheme, repair, content.place)
-    scores = span_scores(truth, predicted, chosen, strict, repair)
-    click.echo(json.dumps(scores.as_dict(), indent=2) if as_json else str(scores))
+        # the first block of the file determines its scheme
+        truth, scheme = read_tags(labels, scheme, repair, content.place)
+        parts.append(span_scores(truth, predicted, scheme, strict, repair))
+    if not parts:
+        raise no_tokens(name_of(files[-1]))
+    scores = SpanScores.joined(parts)
+    echo(json.dumps(scores.as_dict(), indent=2) if as_json else str(scores))
     if at_least is not None and scores.f1 < at_least:
         click.echo(f"F1 {scores.f1:.4f} is below {at_least:g}", err=True)
         raise SystemExit(BELOW)
@@ -526,4 +577,4 @@ def explain(model: Path, sentence: tuple[str, ...], top: int, as_json: bool, htm
         explanation.to_html(html)
         click.echo(f"Written: {html}", err=True)
     else:
-        click.echo(explanation.to_json() if as_json else str(explanation))
+        echo(explanation.to_json() if as_json else str(explanation))

@@ -50,7 +50,7 @@ class Errors(click.Command):
 
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click ends quietly, for example with `| head`
+        except BrokenPipeError:  # the command group ends quietly, for example with `| head`
             raise
         except OSError as error:
             raise click.ClickException(
