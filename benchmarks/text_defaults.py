@@ -115,9 +115,13 @@ def counts_of(truth: list[Any], labels: list[Any], scheme: str) -> tuple[int, in
 
 
 def crfsuite(
-    constants: dict[str, float], features: TokenFeatures, train: tuple[Any, list[list[str]]], new: Any
-) -> tuple[float, list[list[str]]]:
-    """Train CRFsuite on the same features; return its CPU seconds and its labels of new examples."""
+    constants: dict[str, float], features: TokenFeatures, train: tuple[Any, list[list[str]]], new: Any,
+    model: str | None = None,
+) -> tuple[float, list[list[str]]]:  # fmt: skip
+    """Train CRFsuite on the same features; return its CPU seconds and its labels of new examples.
+
+    ``model`` is the file of the model, by default a temporary one.
+    """
     import pycrfsuite
 
     def strings(examples: Any) -> list[list[list[str]]]:
@@ -129,7 +133,7 @@ def crfsuite(
     for x, labels in zip(strings(train[0]), train[1]):
         trainer.append(x, labels)
     with tempfile.TemporaryDirectory() as out:
-        file = str(Path(out) / "model")
+        file = model or str(Path(out) / "model")
         seconds = common.cpu(lambda: trainer.train(file))[0]
         peer = pycrfsuite.Tagger()
         peer.open(file)

@@ -225,10 +225,12 @@ def test_a_template_without_b_has_no_transitions():
 
 def test_small_models_have_weights_for_all_pairs(monkeypatch):
     X, y = corpus(20)
-    pairs = lambda **options: Tagger(calibrate=False, **options).fit(X, y).estimator_.structure.pairs  # noqa: E731
-    whole = Tagger(calibrate=False).fit(X, y)
-    n_pairs = len(whole.features_.feature_names_) * len(whole.classes_)
-    assert whole.estimator_.structure.pairs == "all" and pairs(max_weights=50) == pairs(pairs="seen") == "seen"
+    chosen = []  # the fitted tagger has fewer pairs, because weights are rounded
+    new_model = Tagger._new_model
+    monkeypatch.setattr(Tagger, "_new_model", lambda *args: chosen.append(new_model(*args)) or chosen[-1])
+    pairs = lambda **options: Tagger(calibrate=False, **options).fit(X, y) and chosen[-1].structure.pairs  # noqa: E731
+    n_pairs = TokenFeatures("words").fit_transform(X).n_features * len({tag for tags in y for tag in tags})
+    assert pairs() == "all" and pairs(max_weights=50) == pairs(pairs="seen") == "seen"
     monkeypatch.setattr("maxendnet.text.tagger.MAX_ALL_PAIRS", n_pairs)
     assert pairs() == "all"
     monkeypatch.setattr("maxendnet.text.tagger.MAX_ALL_PAIRS", n_pairs - 1)
@@ -238,7 +240,7 @@ def test_small_models_have_weights_for_all_pairs(monkeypatch):
     assert pairs() == "seen"
     given = mx.L2CRF()
     tagger = Tagger(model=given, calibrate=False).fit(X, y)
-    assert tagger.estimator_.structure == "chain" == given.structure
+    assert chosen[-1].structure == "chain" == given.structure and tagger.estimator_.structure.pairs == "seen"
 
 
 def test_a_failed_fit_keeps_the_previous_one(tagger):
@@ -346,9 +348,57 @@ def test_invalid_max_weights_is_an_error(most):
         Tagger(max_weights=most).fit(*corpus(3))
 
 
-def test_max_weights_needs_seen_pairs():
-    with pytest.raises(ValueError, match="fit with pairs='seen'"):
-        Tagger(model=mx.L2CRF(), max_weights=5).fit(*corpus(3))
+@pytest.mark.parametrize("model", [mx.L2CRF(), mx.M3N(tol=1e-2)], ids=repr)
+def test_max_weights_of_models_with_all_pairs(model):
+    small = Tagger(model=model, max_weights=50).fit(*corpus(60))
+    assert small.estimator_.coef_.nnz == 50 and small.score(*corpus(20, seed=1)) > 0.9
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+@pytest.mark.parametrize("structure", [mx.Chain(), mx.Chain(pairs="seen", bias=True, ends=True)], ids=repr)
+def test_weights_are_rounded_within_the_tolerance_of_the_fit(structure, tol, tmp_path):
+    X, y = corpus(60)
+    tagger = Tagger(model=mx.L2CRF(lam=0.1, structure=structure, tol=tol, max_passes=500), calibrate=False).fit(X, y)
+    fitted = clone(tagger.model).fit(TokenFeatures("words").fit_transform(X, y))
+    small = tagger.estimator_
+    assert np.unique(np.abs(small.coef_.data)).size < np.unique(np.abs(np.asarray(fitted.model_.weights))).size
+    assert_allclose(small.transitions_, fitted.transitions_)
+    # the certificate is that of the rounded weights
+    problem = fitted.pose(TokenFeatures("words").fit_transform(X, y), fitted.classes_)
+    column = {name: k for k, name in enumerate(fitted.feature_names_)}
+    columns = [column[name] for name in small.feature_names_]
+    columns += range(fitted.n_features_in_, fitted.model_.layout.n_features)  # bias and ends
+    node = np.zeros((fitted.model_.layout.n_features, len(small.classes_)))
+    node[columns] = small.model_.layout.node_rows(small.model_.weights).toarray()
+    layout = fitted.model_.layout
+    w = np.concatenate([np.ravel(layout.node_segment(node)), fitted.model_.weights[layout.n_node_weights :]])
+    assert_allclose(small.objective_, problem.primal(w))
+    assert small.gap_ <= tol
+    assert_allclose(small.gap_, problem.relative(small.objective_ - fitted.dual_, small.objective_))
+    # a loaded tagger has the same weights, and its file has the same size
+    tagger.save(tmp_path / "t")
+    again = Tagger.load(tmp_path / "t")
+    again.save(tmp_path / "again")
+    assert np.array_equal(again.estimator_.model_.weights, small.model_.weights) and again.estimator_.gap_ == small.gap_
+    assert (tmp_path / "again").stat().st_size == (tmp_path / "t").stat().st_size
+
+
+def test_rounding_depends_on_the_scale_of_each_feature():
+    from maxendnet.estimators.pruned import rounded
+
+    X, y = [[{"small": 1e-3}, {"large": 1e3}, {"none": 1}, {"none": -1}]], [["x", "x", "y", "x"]]
+    model = mx.L2CRF(lam=1e-6, tol=1e-2, structure=mx.Independent()).fit(X, y)
+    small = rounded(model.model_, model.pose(mx.Examples.build(X, y), model.classes_), 1e-2)
+    exact, result = model.coef_, np.asarray(small.layout.node_rows(small.weights).todense())
+    assert_allclose(result, exact, rtol=0.05)
+    assert np.abs(exact[small.feature_names.index("small")]).min() > 1e3 * np.abs(exact[0]).max()
+
+
+def test_models_with_a_posterior_are_not_rounded():
+    X, y = corpus(30)
+    model = mx.M3N(C=0.5, random_state=0)
+    expected = clone(model).fit(TokenFeatures("words").fit_transform(X, y)).model_.weights
+    assert_allclose(Tagger(model=model).fit(X, y).estimator_.model_.weights, expected)
 
 
 @pytest.mark.parametrize("hashed", [None, 512])

@@ -18,7 +18,7 @@ from maxendnet.estimators import L2CRF
 from maxendnet.estimators.file import ModelFileError, load, read, save
 from maxendnet.estimators.fitted import Labellings
 from maxendnet.estimators.markov_network import MarkovNetwork
-from maxendnet.estimators.pruned import pruned
+from maxendnet.estimators.pruned import pruned, rounded
 from maxendnet.losses import Log
 from maxendnet.rules import bioes
 from maxendnet.selection.search import PathSearchCV
@@ -105,9 +105,8 @@ class Tagger(BaseEstimator):
         other models.
     max_weights : int or None, default=None
         Maximum number of feature weights, for small models. After the fit, the weights with the largest effect on the
-        training sentences are kept (see `maxendnet.estimators.pruned`), and features without weights are dropped. This
-        requires ``pairs="seen"``, which "auto" then chooses. The certificate of the fit no longer applies, so ``gap_``
-        is NaN.
+        training sentences are kept (see `maxendnet.estimators.pruned`), and features without weights are dropped.
+        ``pairs="auto"`` is then "seen". The certificate of the fit no longer applies, so ``gap_`` is NaN.
     n_jobs : int or None, default=None
         Number of threads of the default model, and number of folds that the search fits in parallel.
     random_state : int, default=0
@@ -190,9 +189,12 @@ class Tagger(BaseEstimator):
 
         callback = self._validation(chosen, features, validation, scheme, outside)
         estimator = self._fit_estimator(chosen, callback)
+        problem = estimator.pose(chosen.examples, estimator.classes_, constants=estimator.model_.report.constants)
+        model = rounded(estimator.model_, problem, estimator.tol)
         if self.max_weights is not None:
-            estimator.set_model(pruned(estimator.model_, chosen.examples, self.max_weights))
-            features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
+            model = pruned(model, chosen.examples, self.max_weights)
+        estimator.set_params(structure=model.structure).set_model(model)
+        features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
 
         # attributes are set last, so that a fit that fails or is interrupted keeps those of the previous fit
         self.features_: TokenFeatures = features
