@@ -6,7 +6,7 @@ from scipy import sparse
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
 from maxendnet.web.features.groups import NEW_SITES, leaf_features
-from maxendnet.web.fields.labels import labelled_nodes, labels_on_page
+from maxendnet.web.fields.labels import labelled_leaves, labels_on_page
 from maxendnet.web.fields.leaf_labels import INNER, NONE, fields_of, leaf_labels, miss_cost
 from maxendnet.web.hierarchy.block_labels import block_labels, forbidden_pairs
 from maxendnet.web.hierarchy.vision_tree import VisionTree, vision_tree
@@ -24,7 +24,7 @@ STRUCTURES = {"choice": "choice", "independent": "independent", "chain": "chain"
 def toy():
     pages = toy_pages(n_sites=2, n_pages=2)
     views = make_views(pages.pages)
-    labels = [leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, x)[0])) for v, x in zip(views, pages.labels)]
+    labels = [leaf_labels(len(v), labelled_leaves(v, labels_on_page(v, x)[0])) for v, x in zip(views, pages.labels)]
     return views, labels
 
 

@@ -143,9 +143,9 @@ def test_parts_of_texts_are_saved_and_shown(shop):
     node = view.leaves[k]
     part, all_of_it = Span(node, 5, node, 13), Span(node, 0, node, len(view.texts[k]))
     session.save(0, sha, [(part, "name"), (all_of_it, "brand")], done=True)
-    assert session.show(0)["labels"] == [[node, "brand"], [list(part), "name"]]
+    assert session.show(0)["labels"] == [[node, "brand"], [part.to_json(), "name"]]
     row = json.loads((folder / "labels.jsonl").read_text())
-    assert row["labels"] == [[node, "brand"], [list(part), "name"]]
+    assert row["labels"] == [[node, "brand"], [part.to_json(), "name"]]
     with pytest.raises(Refused, match="not a visible text"):
         session.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
 

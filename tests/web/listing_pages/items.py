@@ -12,6 +12,9 @@ FIRST = ("Winter", "Open", "Silent", "Grand", "Little", "Northern", "Electric", 
 SECOND = ("Jazz", "Poetry", "Garden", "Film", "Chess", "Robot", "Tango", "Ceramics", "Choir", "Opera", "Bread",
           "Comics")  # fmt: skip
 THIRD = ("Night", "Fair", "Workshop", "Festival", "Marathon", "Evening", "Club", "Market", "School", "Parade")
+MATERIALS = ("Steel", "Glass", "Oak", "Linen", "Copper", "Clay", "Bamboo", "Cotton", "Marble", "Iron")
+THINGS = ("Tea Pot", "Coffee Mug", "Serving Bowl", "Cutting Board", "Salt Mill", "Water Jug", "Desk Lamp",
+          "Storage Jar", "Cup")  # fmt: skip
 PLACES = ("Town Hall", "Old Harbour", "St. Anne's Church", "Museum of Glass", "City Library", "Pier 39", "Blue Barn",
           "North Park", "Café Milo", "The Dome", "Central Station", "Rose & Crown")  # fmt: skip
 MONTHS = ("January", "March", "April", "June", "July", "September", "October", "December")
@@ -58,6 +61,29 @@ def make_staff(rng: Random, n: int) -> list[Item]:
         }
 
     return _make(rng, n, name, person, {"role": 0.1, "phone": 0.15, "mail": 0.1})
+
+
+def make_products(rng: Random, n: int) -> list[Item]:
+    """Return products with distinct names; at least one has all fields."""
+
+    def name() -> str:
+        words = [rng.choice(FIRST), rng.choice(MATERIALS), rng.choice(THINGS)]
+        return " ".join(words[rng.randint(0, 1) :]) + rng.choice(
+            ("", f" {rng.randint(2, 900)}", " with lid", ", set of 4")
+        )
+
+    def product(name: str) -> Item:
+        return {
+            "name": name,
+            "price": f"${rng.randint(3, 240)}.{rng.randint(0, 99):02d}",
+            "maker": f"{rng.choice(FAMILY)} {rng.choice(('Bros.', 'Home', 'Co.', 'Studio'))}",
+            "rating": f"{rng.randint(1, 4)}.{rng.randint(0, 9)}",
+        }
+
+    items = _make(rng, n, name, product, {"price": 0.05, "maker": 0.15, "rating": 0.2})
+    if not any(all(item.values()) for item in items):
+        items[0] = product(str(items[0]["name"]))
+    return items
 
 
 def _make(

@@ -7,14 +7,15 @@ from random import Random
 from typing import NamedTuple
 
 from listing_pages.events import EVENT_TEMPLATES
-from listing_pages.items import Item, make_events, make_staff
+from listing_pages.items import Item, make_events, make_products, make_staff
 from listing_pages.markup import Template
 from listing_pages.more_events import MORE_EVENT_TEMPLATES
+from listing_pages.shop import SHOP_TEMPLATES
 from listing_pages.staff import STAFF_TEMPLATES
 from maxendnet.web.fields.labels import PageLabels, Values
 from maxendnet.web.pages.page import Page
 
-TEMPLATES: dict[str, Template] = EVENT_TEMPLATES | MORE_EVENT_TEMPLATES | STAFF_TEMPLATES
+TEMPLATES: dict[str, Template] = EVENT_TEMPLATES | MORE_EVENT_TEMPLATES | STAFF_TEMPLATES | SHOP_TEMPLATES
 
 
 class ListedPages(NamedTuple):
@@ -73,7 +74,7 @@ def make_listings(
     """
     listed = ListedPages([], [], {})
     for name in names:
-        make = make_staff if name in STAFF_TEMPLATES else make_events
+        make = make_staff if name in STAFF_TEMPLATES else make_products if name in SHOP_TEMPLATES else make_events
         for n in range(n_pages):
             rng = Random(f"{random_state} {name} {n}")
             items = make(rng, rng.randint(fewest, most))

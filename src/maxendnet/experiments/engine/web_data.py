@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from maxendnet.web.features.groups import KNOWN_SITES
-from maxendnet.web.fields.labels import PageLabels, labelled_nodes, labels_on_page
+from maxendnet.web.fields.labels import PageLabels, labelled_leaves, labels_on_page
 from maxendnet.web.fields.leaf_labels import fields_of, leaf_labels
 from maxendnet.web.model.dataset import INNER_GROUP, Featurised, featurise, frequent_features, page_matrix
 from maxendnet.web.model.decode import fields_together
@@ -64,7 +64,7 @@ class WebPages:
         images = any(page.tags[node] == "img" for page, page_labels in zip(pages, nodes) for node in page_labels)
         self.views: list[View] = make_views(pages, images)
         self.labels: list[list[str]] = [
-            leaf_labels(v.leaves, labelled_nodes(v, labels_on_page(v, page_labels)[0]))
+            leaf_labels(len(v), labelled_leaves(v, labels_on_page(v, page_labels)[0]))
             for v, page_labels in zip(self.views, given)
         ]
         self.site: NDArray[np.str_] = np.array([row["site"] for row in rows])

@@ -20,8 +20,12 @@ RUN = re.compile(r"(.)\1+")
 def text_shape(view: View) -> Names:
     """Return features of the length, shape and patterns of every text, and of its shares of digits and capitals."""
     return [
-        ["image", "image_with_text" if text else "image_without_text"] if image else _shape(text[:400])
-        for text, image in zip(view.texts, view.images)
+        ["image", "image_with_text" if text else "image_without_text"]
+        if image
+        else [*_shape(text[:400]), f"attribute={name}"]
+        if name
+        else _shape(text[:400])
+        for text, image, name in zip(view.texts, view.images, view.attributes)
     ]
 
 

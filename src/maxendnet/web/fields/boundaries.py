@@ -59,10 +59,29 @@ class LabelledValue(NamedTuple):
     span: Span
 
 
+class Limit(NamedTuple):
+    """Extent of the labelled values of a field on a site.
+
+    Attributes
+    ----------
+    parts : bool
+        Whether some value is something else than a whole leaf.
+    reach : int
+        Maximum number of leaves, in addition to the first.
+    crosses : bool
+        Whether some value covers leaves of several runs.
+    """
+
+    parts: bool
+    reach: int
+    crosses: bool
+
+
 class Boundaries:
     """Model that finds the span of a value in the text around its leaf.
 
-    If all labelled values of a field are whole leaves, the field has no weights, and its values are whole leaves.
+    If all labelled values of a field are whole leaves, the field has no weights, and its values are whole leaves. The
+    same holds for each labelled site, because the values of a site have the same markup on all of its pages.
 
     Attributes
     ----------
@@ -72,6 +91,8 @@ class Boundaries:
         Weights for the start and the end of the values of a field.
     reach : dict of str to int
         Maximum number of leaves, in addition to the first, that a labelled value of a field spans.
+    limits : dict of str to dict of str to Limit
+        Extents of the labelled values by site and field. Values on other sites are limited by ``reach`` alone.
     cutting : set of str
         Fields with a labelled value that starts or ends where two texts form one word, such as the price in
         ``$12<i>In stock</i>``. Values of other fields never start or end there.
@@ -80,11 +101,13 @@ class Boundaries:
     def __init__(
         self, names: Sequence[str] = (), weights: dict[str, NDArray[np.float64]] | None = None,
         reach: dict[str, int] | None = None, cutting: Collection[str] = (),
+        limits: dict[str, dict[str, Limit]] | None = None,
     ) -> None:  # fmt: skip
         self.names: list[str] = list(names)
         self.weights: dict[str, NDArray[np.float64]] = weights or {}
         self.reach: dict[str, int] = reach or {}
         self.cutting: set[str] = set(cutting)
+        self.limits: dict[str, dict[str, Limit]] = limits or {}
         self._column = {name: k for k, name in enumerate(self.names)}
 
     @classmethod
@@ -109,6 +132,7 @@ class Boundaries:
         ]
         if not examples:
             return cls()
+        limits = _limits(values) if same_site else {}
         cutting = {value.field for value in values if value.field in parts and _cuts_word(value, reach[value.field])}
         column: dict[str, int] = {}
         fields = sorted(parts)
@@ -134,13 +158,15 @@ class Boundaries:
         nonzero = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)
         names = np.array(list(column), dtype=object)[nonzero].tolist()
         weights = {name: coef[np.ix_(nonzero, [index(f"{name} {side}") for side in SIDES])] for name in fields}
-        return cls(names, weights, reach, cutting)
+        return cls(names, weights, reach, cutting, limits)
 
     def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> FoundValue:
         """Return the value of a field at leaf k. It does not extend into ``others``, the leaves of other fields."""
+        reach = self.reach.get(name, 0)
+        limit = self.limits.get(view.page.site, {}).get(name, Limit(True, reach, True))
         if name not in self.weights:
             return FoundValue(whole(view, k), MAX_LEAD)
-        tokens = tokens_around(view, k, self.reach.get(name, 0))
+        tokens = tokens_around(view, k, reach)
         if k not in tokens.leaves:  # leaf k has no tokens, for example because it is an image
             return FoundValue(whole(view, k), MAX_LEAD)
         scores = _matrix(gap_features(view, tokens, k), self._column, grow=False) @ self.weights[name]
@@ -150,11 +176,17 @@ class Boundaries:
         first = next((t + 1 for t in range(at - 1, -1, -1) if tokens.leaves[t] in others), 0)
         after = next((t for t in range(at, len(tokens.leaves)) if tokens.leaves[t] in others), len(tokens.leaves))
         # labelled values span at most reach + 1 leaves; a span of twice as many would be two values
-        far = 2 * self.reach.get(name, 0) + 1
+        far = 2 * limit.reach + 1
         first = max(first, bisect_left(tokens.leaves, k - far))
         after = min(after, bisect_right(tokens.leaves, k + far))
+        if not limit.crosses:
+            of_run = [t for t, leaf in enumerate(tokens.leaves) if view.runs.run[leaf] == view.runs.run[k]]
+            first, after = max(first, of_run[0]), min(after, of_run[-1] + 1)
         i, j, lead = best_interval(scores[first : after + 1, 0], scores[first : after + 1, 1])
-        return FoundValue(span_of_tokens(view, tokens, i + first, j + first), min(lead, MAX_LEAD))
+        span, lead = span_of_tokens(view, tokens, i + first, j + first), min(lead, MAX_LEAD)
+        if limit.parts or span == whole(view, k):
+            return FoundValue(span, lead)
+        return FoundValue(whole(view, k), 0.0)
 
     # ---- files ----------------------------------------------------------------------------------------------------
 
@@ -165,6 +197,7 @@ class Boundaries:
             "weights": {name: w.tolist() for name, w in self.weights.items()},
             "reach": self.reach,
             "cutting": sorted(self.cutting),
+            "limits": {site: {name: list(x) for name, x in fields.items()} for site, fields in self.limits.items()},
         }
 
     @classmethod
@@ -191,7 +224,11 @@ class Boundaries:
         cutting = plain.get("cutting", [*weights])
         if not isinstance(cutting, list) or not all(isinstance(name, str) for name in cutting):
             raise TypeError("fields whose values cut words must be a list of strings")
-        return cls(names, weights, reach, cutting)
+        limits = {
+            str(site): {str(name): Limit(bool(x[0]), int(x[1]), bool(x[2])) for name, x in fields.items()}
+            for site, fields in plain.get("limits", {}).items()
+        }
+        return cls(names, weights, reach, cutting, limits)
 
 
 def best_interval(begins: NDArray[Any], ends: NDArray[Any]) -> tuple[int, int, float]:
@@ -222,6 +259,21 @@ def best_interval(begins: NDArray[Any], ends: NDArray[Any]) -> tuple[int, int, f
         else:
             runner_up = max(runner_up, total)
     return *interval, top - runner_up
+
+
+def _limits(values: Sequence[LabelledValue]) -> dict[str, dict[str, Limit]]:
+    """Return the extents of labelled values by site and field."""
+    limits: dict[str, dict[str, Limit]] = {}
+    for view, name, span in values:
+        covered = leaves_of_span(view, span)
+        of_site = limits.setdefault(view.page.site, {})
+        before = of_site.get(name, Limit(False, 0, False))
+        of_site[name] = Limit(
+            before.parts or is_part(view, span),
+            max(before.reach, len(covered) - 1),
+            before.crosses or len({view.runs.run[k] for k in covered}) > 1,
+        )
+    return limits
 
 
 def _examples(

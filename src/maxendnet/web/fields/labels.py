@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maxendnet.web.fields.leaf_labels import INNER, JOIN, NONE
-from maxendnet.web.fields.spans import Span, find_value, leaves_of_span, span_text, whole
+from maxendnet.web.fields.spans import Span, find_value, is_part, leaves_of_span, normalise_text, span_text, whole
 from maxendnet.web.fields.unmatched import Unmatched, missing_value
 from maxendnet.web.pages.page import Page
 from maxendnet.web.pages.structured_data import VALUE_TAGS
+from maxendnet.web.views.leaves import is_text_attribute
+from maxendnet.web.views.texts import MAX_LEVELS, is_shortened
 from maxendnet.web.views.view import View
 
 Values = dict[str, list[str | tuple[str, ...] | None]]
@@ -210,12 +212,16 @@ def parse_place(place: Any) -> int | Span | None:
 
     Examples
     --------
-    >>> parse_place(3), parse_place([3, 0, 4, 2]), parse_place([4, 0, 3, 2])
-    (3, Span(first=3, begin=0, last=4, end=2), None)
+    >>> parse_place(3), parse_place([3, 0, 4, 2])[:4], parse_place([4, 0, 3, 2])
+    (3, (3, 0, 4, 2), None)
+    >>> parse_place([3, 0, 3, 7, "title"]).attribute
+    'title'
     """
     if type(place) is int and place >= 0:
         return place
-    if not (isinstance(place, list) and len(place) == 4 and all(type(n) is int and n >= 0 for n in place)):
+    if not isinstance(place, list) or not 4 <= len(place) <= 5:
+        return None
+    if not all(type(n) is int and n >= 0 for n in place[:4]) or not all(isinstance(name, str) for name in place[4:]):
         return None
     span = Span(*place)
     return span if (span.first, span.begin) < (span.last, span.end) else None
@@ -285,8 +291,8 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
     >>> from maxendnet.web.pages.page import Page
     >>> view = View(Page.from_html("<p>A cup<p>$12.00"))
     >>> places, unmatched = labels_on_page(view, PageLabels("a.html", values={"price": ["12.00"], "brand": ["Acme"]}))
-    >>> places, str(unmatched[0])
-    ([(Span(first=4, begin=1, last=4, end=6), 'price')], "brand 'Acme' is not on the page")
+    >>> [(span.to_json(), name) for span, name in places], str(unmatched[0])
+    ([([4, 1, 4, 6], 'price')], "brand 'Acme' is not on the page")
     """
     page = view.page
     if given.sha and given.sha != page.sha:
@@ -302,7 +308,7 @@ def labels_on_page(view: View, given: PageLabels) -> tuple[list[tuple[Span, str]
                 spans_of_labels.append((place, name))
             else:
                 reason = (
-                    f"at {list(place)} is not visible text: expected text nodes and character positions within them"
+                    f"at {place.to_json()} is not visible text: expected text nodes and character positions within them"
                 )
                 unmatched.append(Unmatched(name, reason))
         elif node in view.leaf_of:
@@ -348,9 +354,9 @@ def _renumber(page: Page, given: PageLabels) -> PageLabels:
     return replace(given, labels=places, records=records, sha=page.sha)
 
 
-def labelled_nodes(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
-    """Return a pair (node, field) for every leaf of every labelled span."""
-    return [(view.leaves[k], name) for span, name in pairs for k in leaves_of_span(view, span)]
+def labelled_leaves(view: View, pairs: Iterable[tuple[Span, str]]) -> list[tuple[int, str]]:
+    """Return a pair (leaf, field) for every leaf of every labelled span."""
+    return [(k, name) for span, name in pairs for k in leaves_of_span(view, span)]
 
 
 def field_order(given: Iterable[PageLabels], first: Sequence[str] = ()) -> list[str]:
@@ -383,12 +389,49 @@ def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> b
         nodes = [place.first if isinstance(place, Span) else place for place, _ in given.labels]
         if any(node < len(page) and page.tags[node] in VALUE_TAGS for node in nodes):
             return True
-        view = View(page, images=True, data=True)
+        view = View(page, images=True, data=True, attributes=None)
         for value in (value for name in given.values for value in given.written(name)):
             spans = find_value(view, value)
-            if spans and view.data[view.leaf_of[spans[0].first]]:
+            if spans and view.page.tags[spans[0].first] in VALUE_TAGS:
                 return True
     return False
+
+
+def labels_attributes(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> list[str]:
+    """Return the text attributes, such as ``title``, that contain labelled values that are not texts of the page."""
+    names: set[str] = set()
+    for page, given in zip(pages, labels):
+        if given is None:
+            continue
+        names |= {place.attribute for place, _ in given.labels if isinstance(place, Span) and place.attribute}
+        view = View(page, images=True)
+        missing = []
+        for value in (value for name in given.values for value in given.written(name)):
+            spans = find_value(view, value)
+            missing += [value] if not spans else []
+            names |= {name for span in spans for name in _full_attributes(view, span, value)}
+        if missing:
+            view = View(page, images=True, attributes=None)
+            names |= {span.attribute for value in missing for span in find_value(view, value) if span.attribute}
+    return sorted(names)
+
+
+def _full_attributes(view: View, span: Span, value: str) -> list[str]:
+    """Return the attributes around a text that equal it and extend other texts of the same kind, which are cut off."""
+    k = view.leaf_of.get(span.first)
+    if k is None or is_part(view, span) or view.page.tags[span.first] != "#text":
+        return []
+    page, names, above = view.page, [], span.first
+    for level in range(1, MAX_LEVELS + 1):
+        above = int(page.parents[above])
+        if above < 0:
+            break
+        for name, text in page.attributes[above].items():
+            if is_text_attribute(name) and normalise_text(text) == normalise_text(value):
+                nodes = [t for t, kind in zip(view.leaves, view.kinds) if kind == view.kinds[k]]
+                if is_shortened(page, nodes, level, name):
+                    names.append(name)
+    return names
 
 
 # ---- listings -------------------------------------------------------------------------------------------------------

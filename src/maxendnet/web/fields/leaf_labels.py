@@ -12,25 +12,22 @@ JOIN = "+"  # joins the fields of a leaf: "publisher+year"
 INNER = "block:"  # prefix of the labels of inner blocks, see `maxendnet.web.hierarchy`
 
 
-def leaf_labels(leaves: Sequence[int], labels: Iterable[tuple[int, str]]) -> list[str]:
+def leaf_labels(n_leaves: int, labels: Iterable[tuple[int, str]]) -> list[str]:
     """Return the label of every leaf of a page.
 
     Parameters
     ----------
-    leaves : sequence of int
-    labels : pairs (node, field)
-        Nodes that are not leaves are ignored.
+    n_leaves : int
+    labels : pairs (leaf, field)
 
     Examples
     --------
-    >>> leaf_labels([2, 5], [(5, "price"), (2, "name"), (2, "brand"), (9, "name")])
-    ['brand+name', 'price']
+    >>> leaf_labels(3, [(1, "price"), (0, "name"), (0, "brand")])
+    ['brand+name', 'price', 'none']
     """
-    leaf_of = {t: k for k, t in enumerate(leaves)}
-    fields: list[set[str]] = [set() for _ in leaves]
-    for node, name in labels:
-        if node in leaf_of:
-            fields[leaf_of[node]].add(name)
+    fields: list[set[str]] = [set() for _ in range(n_leaves)]
+    for k, name in labels:
+        fields[k].add(name)
     return [JOIN.join(sorted(names)) if names else NONE for names in fields]
 
 

@@ -9,6 +9,8 @@ from itertools import accumulate
 from typing import NamedTuple
 from urllib.parse import urljoin
 
+from maxendnet.web.views.leaves import TEXT_ATTRIBUTES
+from maxendnet.web.views.texts import MAX_LEVELS
 from maxendnet.web.views.view import PIECE, View, value_of
 
 BLANK = re.compile(r"\s+")
@@ -24,19 +26,24 @@ class Span(NamedTuple):
     """Text from a character of one node to a character of the same or a later node.
 
     ``begin`` is the index of the first character in ``page.text(first)``, ``end`` is one past that of the last
-    character in ``page.text(last)``.
+    character in ``page.text(last)``. The text of an attribute has the name of the attribute.
     """
 
     first: int
     begin: int
     last: int
     end: int
+    attribute: str = ""
+
+    def to_json(self) -> list[int | str]:
+        """Return the span as a list, with the attribute only if there is one."""
+        return list(self if self.attribute else self[:4])
 
 
 def whole(view: View, k: int) -> Span:
     """Return the span of leaf k."""
     t = view.leaves[k]
-    return Span(t, 0, t, len(value_of(view, k)))
+    return Span(t, 0, t, len(value_of(view, k)), view.attributes[k])
 
 
 def overlap(a: Span, b: Span) -> bool:
@@ -47,20 +54,31 @@ def overlap(a: Span, b: Span) -> bool:
     >>> overlap(Span(2, 0, 2, 5), Span(2, 4, 3, 1)), overlap(Span(2, 0, 2, 4), Span(2, 4, 3, 1))
     (True, False)
     """
+    if a.attribute != b.attribute:
+        return False
     return max((a.first, a.begin), (b.first, b.begin)) < min((a.last, a.end), (b.last, b.end))
 
 
-def leaves_of_span(view: View, span: Span) -> range:
+def leaf_at(view: View, span: Span) -> int | None:
+    """Return the first leaf of a span, or None if it is not a leaf of the view."""
+    if span.attribute:
+        return view.leaf_of_attribute.get((span.first, span.attribute))
+    return view.leaf_of.get(span.first)
+
+
+def leaves_of_span(view: View, span: Span) -> list[int]:
     """Return the leaves of a span; empty if its nodes are not leaves.
 
     Examples
     --------
     >>> from maxendnet.web.pages.page import Page
     >>> leaves_of_span(View(Page.from_html("<p>a<b>b</b>c")), Span(2, 0, 4, 1))
-    range(0, 2)
+    [0, 1]
     """
-    first, last = view.leaf_of.get(span.first), view.leaf_of.get(span.last)
-    return range(0) if first is None or last is None else range(first, last + 1)
+    first, last = leaf_at(view, span), leaf_at(view, span._replace(first=span.last))
+    if first is None or last is None:
+        return []
+    return [k for k in range(first, last + 1) if view.attributes[k] == span.attribute]
 
 
 def span_text(view: View, span: Span) -> str:
@@ -70,8 +88,8 @@ def span_text(view: View, span: Span) -> str:
     --------
     >>> from maxendnet.web.pages.page import Page
     >>> view = View(Page.from_html("<div>Only <b>$</b>5<sup>99</sup></div><div>in stock</div>"))
-    >>> span_text(view, Span(4, 0, 7, 2)), span_text(view, Span(7, 0, 9, 2))
-    ('$599', '99 in')
+    >>> span_text(view, Span(4, 0, 7, 3)), span_text(view, Span(7, 0, 9, 2))
+    ('$5.99', '.99 in')
     """
     out = ""
     for k in leaves_of_span(view, span):
@@ -83,7 +101,8 @@ def span_text(view: View, span: Span) -> str:
 
 def is_part(view: View, span: Span) -> bool:
     """Whether a span is something else than exactly one leaf."""
-    return span.first != span.last or span.begin > 0 or span.end < len(value_of(view, view.leaf_of[span.first]))
+    k = leaf_at(view, span)
+    return k is None or span.first != span.last or span.begin > 0 or span.end < len(value_of(view, k))
 
 
 # ---- tokens -------------------------------------------------------------------------------------------------------
@@ -125,10 +144,12 @@ def tokens_around(view: View, k: int, reach: int = 0) -> Tokens:
     return out
 
 
-def _window(view: View, k: int, reach: int) -> range:
+def _window(view: View, k: int, reach: int) -> list[int]:
     """Return the leaves that `tokens_around` uses; empty if leaf k is an image or a very long text."""
     if view.images[k] or len(view.texts[k]) > MAX_WINDOW_CHARS:
-        return range(0)
+        return []
+    if view.attributes[k]:
+        return [k]
     first = last = k
     n_chars = len(view.texts[k])
     run = view.runs.run
@@ -141,12 +162,13 @@ def _window(view: View, k: int, reach: int) -> range:
             if step <= reach or (run[j] == run[k] and step <= WINDOW):
                 n_chars += len(view.texts[j])
                 first, last = min(first, j), max(last, j)
-    return range(first, last + 1)
+    return [j for j in range(first, last + 1) if not view.attributes[j]]
 
 
 def span_of_tokens(view: View, tokens: Tokens, i: int, j: int) -> Span:
     """Return the span from token i to token j, both included."""
-    return Span(view.leaves[tokens.leaves[i]], tokens.begins[i], view.leaves[tokens.leaves[j]], tokens.ends[j])
+    first, last = tokens.leaves[i], tokens.leaves[j]
+    return Span(view.leaves[first], tokens.begins[i], view.leaves[last], tokens.ends[j], view.attributes[first])
 
 
 def tokens_of_span(view: View, tokens: Tokens, span: Span) -> tuple[int, int] | None:
@@ -186,7 +208,8 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     2. parts of a text, or sequences of texts, that equal the value and start and end at word boundaries; of these only
        the best, which are those with the least other text around them;
     3. leaves in an element with an attribute that equals the value, such as the address of a link;
-    4. values of structured data, if they are leaves.
+    4. text attributes, if they are leaves, and parts of them;
+    5. values of structured data, if they are leaves.
 
     Parameters
     ----------
@@ -199,18 +222,23 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     --------
     >>> from maxendnet.web.pages.page import Page
     >>> view = View(Page.from_html("<p>$ 12.99<p>by Ann Lee<p>12"))
-    >>> find_value(view, "12.99"), find_value(view, "Ann Lee"), find_value(view, "Ann L")
-    ([Span(first=2, begin=2, last=2, end=7)], [Span(first=4, begin=3, last=4, end=10)], [])
+    >>> [[span.to_json() for span in find_value(view, value)] for value in ("12.99", "Ann Lee", "Ann L")]
+    [[[2, 2, 2, 7]], [[4, 3, 4, 10]], []]
     """
     target = normalise_text(value)
     if not target:
         return []
     texts = [normalise_text(value_of(view, k)) for k in range(len(view))]
-    shown = ["" if is_data else text for is_data, text in zip(view.data, texts)]
+    shown = ["" if is_data or name else text for is_data, name, text in zip(view.data, view.attributes, texts)]
     spans = _in_texts(view, target, shown, everywhere)
     if not spans:
-        shown_leaves = (k for k, is_data in enumerate(view.data) if not is_data)
-        spans = [whole(view, k) for k in shown_leaves if attribute_of_value(view, k, value)]
+        text_leaves = (k for k, name in enumerate(view.attributes) if not view.data[k] and not name)
+        spans = [whole(view, k) for k in text_leaves if attribute_of_value(view, k, value)]
+    around = [_in_attribute_around(view, span, target) for span in spans]
+    if not spans:
+        spans = _in_attributes(view, target, texts, everywhere)
+    else:  # the text of other pages or records may be cut off
+        spans = list(dict.fromkeys(full or span for full, span in zip(around, spans)))
     if not spans and any(view.data):
         data_texts = [text if is_data else "" for is_data, text in zip(view.data, texts)]
         spans = _in_texts(view, target, data_texts, everywhere)
@@ -233,10 +261,41 @@ def _in_texts(view: View, target: str, texts: Sequence[str], everywhere: bool) -
     return spans + _parts(view, target, without_images, everywhere) if target in "".join(without_images) else spans
 
 
+def _in_attributes(view: View, target: str, texts: Sequence[str], everywhere: bool) -> list[Span]:
+    """Return the attributes that equal a value, or parts of attributes; all have the same name.
+
+    The texts of two attributes never form a value together. Of several names the first is chosen, in the order of
+    `TEXT_ATTRIBUTES`.
+    """
+    order = {name: rank for rank, name in enumerate(TEXT_ATTRIBUTES)}
+    near = [k for k, name in enumerate(view.attributes) if name and target in texts[k]]
+    spans = [whole(view, k) for k in near if texts[k] == target]
+    if not spans:
+        for k in near:
+            of_leaf = ["" for _ in texts]
+            of_leaf[k] = texts[k]
+            spans += [span._replace(attribute=view.attributes[k]) for span in _parts(view, target, of_leaf, everywhere)]
+    names = {span.attribute for span in spans}
+    first = min(names, key=lambda name: (order.get(name, len(order)), name), default="")
+    return [span for span in spans if span.attribute == first]
+
+
+def _in_attribute_around(view: View, span: Span, target: str) -> Span | None:
+    """Return an attribute leaf of an element around a span that equals its text, or None."""
+    above = span.first if span.attribute or view.page.tags[span.first] != "#text" else view.parents[span.first]
+    for _ in range(MAX_LEVELS):
+        for name in view.page.attributes[above] if above >= 0 and view.leaf_of_attribute else ():
+            k = view.leaf_of_attribute.get((above, name))
+            if k is not None and normalise_text(view.texts[k]) == target:
+                return whole(view, k)
+        above = view.parents[above] if above >= 0 else above
+    return None
+
+
 # ---- attributes -----------------------------------------------------------------------------------------------------
 
-VALUE_ATTRIBUTES = ("href", "src", "data-src", "datetime", "content")
-"""Attributes that can contain values: addresses of links and images, machine-readable dates."""
+VALUE_ATTRIBUTES = ("href", "src", "data-src", "datetime")
+"""Attributes with addresses and machine-readable dates: each belongs to the text or image that its element displays."""
 
 
 def attribute_of(view: View, k: int, name: str) -> str | None:

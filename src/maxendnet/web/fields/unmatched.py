@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from maxendnet.web.fields.spans import VALUE_ATTRIBUTES, normalise_text
 from maxendnet.web.pages.page import Page
+from maxendnet.web.views.leaves import is_text_attribute
 from maxendnet.web.views.view import View, value_of
 
 MAX_NAMED = 10
@@ -83,7 +84,12 @@ def is_hidden(page: Page, value: str) -> bool:
 
 
 def _attributes(page: Page) -> list[str]:
-    return [attributes[name] for attributes in page.attributes for name in VALUE_ATTRIBUTES if name in attributes]
+    return [
+        value
+        for attributes in page.attributes
+        for name, value in attributes.items()
+        if name in VALUE_ATTRIBUTES or is_text_attribute(name)
+    ]
 
 
 def _hint(page: Page, value: str) -> str:

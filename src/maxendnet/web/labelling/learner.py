@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.utils.scikit_learn import clone
-from maxendnet.web.fields.labels import PageLabels, labels_data, labels_images
+from maxendnet.web.fields.labels import PageLabels, labels_attributes, labels_data, labels_images
 from maxendnet.web.labelling.order import page_certainty
 from maxendnet.web.listings.regions import choose_records, given_records
 from maxendnet.web.model.dataset import Featurised
@@ -29,6 +29,12 @@ class Kinds(NamedTuple):
 
     images: bool = False
     data: bool = False
+    attributes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, extractor: Extractor) -> Kinds:
+        """Return the kinds of leaves of a fitted extractor."""
+        return cls(extractor.images_, extractor.data_, tuple(extractor.text_attributes_))
 
 
 class Answers(NamedTuple):
@@ -80,7 +86,7 @@ class Learner:
     def views(self, kinds: Kinds) -> list[View]:
         """Return the views of all pages."""
         if kinds != self._kinds:
-            self._kinds, self._views = kinds, make_views(self.pages, kinds.images, data=kinds.data)
+            self._kinds, self._views = kinds, make_views(self.pages, *kinds)
         return self._views
 
     def features_of(self, view: View) -> Featurised:
@@ -117,8 +123,12 @@ class Learner:
         extractor.calibrate = calibrate
         extractor.fields_ = list(fields)
         extractor.layout_ = has_layout(self.pages)
-        kinds = Kinds(self.pictures or labels_images(self.pages, labels), labels_data(self.pages, labels))
-        extractor.images_, extractor.data_ = kinds
+        kinds = Kinds(
+            self.pictures or labels_images(self.pages, labels),
+            labels_data(self.pages, labels),
+            tuple(labels_attributes(self.pages, labels)),
+        )
+        extractor.images_, extractor.data_, extractor.text_attributes_ = *kinds[:2], list(kinds.attributes)
         extractor.records = self.records
         views, of_views = extractor.split_labelled(self.views(kinds), labels)
         extractor.fit_views(views, of_views, self.features_of, progress)
@@ -135,7 +145,7 @@ class Learner:
         min_confidence : float
         progress : callable
         """
-        views = extractor.split_views(self.views(Kinds(extractor.images_, extractor.data_)))
+        views = extractor.split_views(self.views(Kinds.of(extractor)))
         margins = extractor.margins_of(views, self.features_of, progress)
         one_record = self.records == "one" or bool(extractor.listings_)
         view_ranges = [[] if one_record else _record_ranges(view, m) for view, m in zip(views, margins)]

@@ -373,7 +373,7 @@ class LabellingSession:
             is_fitted = hasattr(settings, "estimator_")
             # guess from field names whether images are needed, so that features need not change with the first image
             self.learner.pictures = any(word in name.lower() for name in self.fields for word in PICTURE_WORDS)
-            kinds = Kinds(settings.images_, settings.data_) if is_fitted else Kinds(self.learner.pictures)
+            kinds = Kinds.of(settings) if is_fitted else Kinds(self.learner.pictures)
             progress = self._interruptible(stop_only=True)
             self.learner.prepare(kinds, progress)
             if is_fitted:
@@ -445,9 +445,9 @@ def _whole(view: View, node: int) -> Span | None:
     return whole(view, view.leaf_of[node]) if node in view.leaf_of else None
 
 
-def _place(view: View, span: Span) -> int | list[int]:
+def _place(view: View, span: Span) -> int | list[int | str]:
     """Return a span as a JSON value: a node number if it is a whole leaf, otherwise a list of four numbers."""
-    return list(span) if is_part(view, span) else span.first
+    return span.to_json() if is_part(view, span) else span.first
 
 
 def _confidences(records: Sequence[Record]) -> list[float]:

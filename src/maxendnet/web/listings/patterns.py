@@ -458,7 +458,7 @@ def candidates(sample: Sample) -> Iterator[Pattern]:
 def _of_children(outline: Outline, t: int, nodes: Sequence[int]) -> Iterator[Pattern]:
     """Yield patterns in which groups of an element's children are items."""
     siblings = outline.children.get(t, [])
-    if len(siblings) < 2:
+    if len(siblings) < 2 or nodes[0] <= t:
         return
     first = max(k for k, s in enumerate(siblings) if s <= nodes[0])
     last = max(k for k, s in enumerate(siblings) if s <= nodes[-1])
@@ -503,7 +503,7 @@ def _selectors(outline: Outline, t: int) -> Iterator[tuple[str, int, str]]:
 
 def _common(outline: Outline, nodes: Sequence[int]) -> int:
     """Return the lowest common ancestor of nodes in document order."""
-    t = outline.parents[nodes[0]]
+    t = nodes[0] if outline.page.tags[nodes[0]] != "#text" else outline.parents[nodes[0]]
     while outline.page.end(t) <= nodes[-1]:
         t = outline.parents[t]
     return t

@@ -212,7 +212,7 @@ def _labels_in(given: PageLabels, record: LabelledRecord, item: Item) -> PageLab
     """Return the labels of an item in the node numbers of its small page."""
     number = {t: k + 1 for k, t in enumerate(t for a, b in item for t in range(a, b))}
     places: list[tuple[int | Span, str]] = [
-        (Span(number[span.first], span.begin, number[span.last], span.end), name)
+        (span._replace(first=number[span.first], last=number[span.last]), name)
         for name, spans in record.places
         for span in spans
         if _contains(item, span)

@@ -99,10 +99,13 @@ def _cell(
         return None
     part = not attribute and is_part(view, span)
     nodes = view.page.nodes
+    if view.page.tags[span.last] == "#text":  # positions refer to the displayed text, see `maxendnet.web.views.texts`
+        span = span._replace(end=min(span.end, len(view.page.text(span.last))))
     if nodes is not None:
         span = span._replace(first=int(nodes[span.first]), last=int(nodes[span.last]))
     normal = normalise(extractor.kinds_.get(name, ""), text, view.page.url)
-    return Cell(text, confidence, span.first, tuple(span) if part else None, normal or None)
+    place = tuple(span.to_json()) if part or span.attribute else None
+    return Cell(text, confidence, span.first, place, normal or None)
 
 
 def _add_values(
@@ -113,13 +116,14 @@ def _add_values(
     They come from leaves of the same kind as the best leaf on which the field is more likely than not.
     """
     nodes = view.page.nodes
-    leaf_at = {t if nodes is None else int(nodes[t]): k for k, t in enumerate(view.leaves)}
-    taken = {leaf_at[cell.node] for cell in cells if cell is not None}
+    keys = zip(view.leaves if nodes is None else nodes[view.leaves].tolist(), view.attributes)
+    leaf_of = {key: k for k, key in enumerate(keys)}
+    taken = {leaf_of[_leaf_key(cell)] for cell in cells if cell is not None}
     for f, name in enumerate(extractor.fields_):
         cell = cells[f]
         if name not in extractor.several or cell is None:
             continue
-        best = leaf_at[cell.node]
+        best = leaf_of[_leaf_key(cell)]
         values = {best: cell.value}
         for k in leaves:
             if k not in taken and view.kinds[k] == view.kinds[best] and margins[k, f] > extractor.levels_[f]:
@@ -128,3 +132,8 @@ def _add_values(
                 values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
         ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
         cells[f] = cell._replace(value=SEPARATOR.join(ordered), values=ordered)
+
+
+def _leaf_key(cell: Cell) -> tuple[int, str]:
+    """Return the node and attribute at which the value of a cell begins."""
+    return cell.node, str(cell.span[4]) if cell.span is not None and len(cell.span) > 4 else ""

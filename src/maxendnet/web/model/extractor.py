@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.utils.scikit_learn import BaseEstimator
 from maxendnet.web.features.groups import GROUPS, KNOWN_SITES, NEW_SITES
-from maxendnet.web.fields.labels import LabelError, PageLabels, field_order, labels_data, labels_images
+from maxendnet.web.fields.labels import (
+    LabelError,
+    PageLabels,
+    field_order,
+    labels_attributes,
+    labels_data,
+    labels_images,
+)
 from maxendnet.web.fields.types import KINDS
 from maxendnet.web.listings.split import MODES as RECORDS
 from maxendnet.web.listings.split import learn_records, split_pages
@@ -94,6 +101,8 @@ class Extractor(BaseEstimator):
     data_ : bool
         Whether some field has values from structured data that the page does not display, see
         `maxendnet.web.pages.structured_data`.
+    text_attributes_ : list of str
+        Attributes whose texts are values of a field, such as ``title``.
     calibrations_ : dict of str to Calibration
         Confidence curves for labelled sites (``"known"``) and unlabelled ones (``"new"``).
     boundaries_ : Boundaries
@@ -109,7 +118,7 @@ class Extractor(BaseEstimator):
     kinds_ : dict of str to str
         Type of each field, see `maxendnet.web.fields.types`.
     attributes_ : dict of str to str
-        HTML attribute of each field whose values are attributes, such as ``href``.
+        HTML attribute of each field whose values are addresses or dates in an attribute, such as ``href``.
     overlap_ : bool
         Whether values of two fields overlap in labelled records of listings.
     memory_ : dict of str to dict of str to FieldHistory
@@ -204,6 +213,7 @@ class Extractor(BaseEstimator):
             raise LabelError('no page is labelled; label at least one, such as {"page": "a.html", "values": {...}}.')
         self.layout_: bool = has_layout(pages)
         self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
+        self.text_attributes_: list[str] = labels_attributes(pages, labels)
         of_pages = self.make_views(list(progress(pages, "reading")))
         if not skip_unmatched:
             check_matched(of_pages, labels)
@@ -216,7 +226,7 @@ class Extractor(BaseEstimator):
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
         """Return views of pages with the leaves that the model uses."""
-        return make_views(pages, self.images_, data=self.data_)
+        return make_views(pages, self.images_, self.data_, self.text_attributes_)
 
     def split_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
@@ -242,7 +252,7 @@ class Extractor(BaseEstimator):
     ) -> Extractor:
         """Train on views, for callers that cache features.
 
-        ``fields_``, ``layout_``, ``images_`` and ``data_`` must be set.
+        ``fields_``, ``layout_``, ``images_``, ``data_`` and ``text_attributes_`` must be set.
         """
         labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
         self.sites_: list[str] = sorted({page.site for page in labelled})

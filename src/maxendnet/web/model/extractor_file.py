@@ -68,6 +68,7 @@ ATTRIBUTES: dict[str, Codec] = {
     "layout": FLAG,
     "images": FLAG,
     "data": FLAG,
+    "text_attributes": Codec(list, _names),
     "calibrations": Codec(lambda curves: {kind: asdict(curve) for kind, curve in curves.items()}, _calibrations),
     "memory": Codec(
         lambda sites: {site: {name: x._asdict() for name, x in fields.items()} for site, fields in sites.items()},
@@ -83,6 +84,8 @@ ATTRIBUTES: dict[str, Codec] = {
     ),
 }
 """How to store each fitted attribute of an extractor, by its name without the final underscore."""
+ABSENT: dict[str, Any] = {"data": False, "text_attributes": []}
+"""Values of attributes that older files lack."""
 
 
 def save_extractor(extractor: Extractor, path: str | os.PathLike[str]) -> None:
@@ -122,8 +125,7 @@ def load_extractor(kind: type[Extractor], path: str | os.PathLike[str]) -> Extra
         extractor.estimator = None if data.get("default_estimator", False) else clone(estimator)
         extractor.estimator_ = estimator
         for name, codec in ATTRIBUTES.items():
-            # older files lack "data"
-            setattr(extractor, f"{name}_", codec.decode(data.get(name, False) if name == "data" else data[name]))
+            setattr(extractor, f"{name}_", codec.decode(data[name] if name in data else ABSENT[name]))
         extractor.problems_ = []
         n = len(extractor.fields_)
         if not all(0 <= a < n and 0 <= b < n for a, b in extractor.together_):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from maxendnet.web.fields.spans import attribute_of, attribute_of_value, normalise_text, overlap, span_text
+from maxendnet.web.fields.spans import attribute_of, attribute_of_value, leaf_at, normalise_text, overlap, span_text
 from maxendnet.web.fields.types import kind_of_addresses, learned_kind
 from maxendnet.web.model.labelled_page import LabelledPage
 
@@ -18,8 +18,13 @@ def learn_attributes(labelled: Sequence[LabelledPage], fields: Sequence[str]) ->
     for page in labelled:
         for span, name in page.values:
             written = page.written(name)
-            k = page.view.leaf_of[span.first]
-            is_text = page.view.data[k] or normalise_text(span_text(page.view, span)) in map(normalise_text, written)
+            k = leaf_at(page.view, span)
+            assert k is not None
+            is_text = (
+                page.view.data[k]
+                or page.view.attributes[k]
+                or normalise_text(span_text(page.view, span)) in map(normalise_text, written)
+            )
             if written and not is_text:
                 counts[name].update(filter(None, (attribute_of_value(page.view, k, value) for value in written)))
             else:
@@ -35,7 +40,7 @@ def learn_kinds(
     kinds = {}
     for name in fields:
         spans = [(page.view, span) for page in labelled for span, field in page.values if field == name]
-        leaves = [(view, view.leaf_of[span.first]) for view, span in spans]
+        leaves = [(view, k) for view, span in spans if (k := leaf_at(view, span)) is not None]
         attribute = attributes.get(name, "")
         if attribute:
             values = [value for view, k in leaves if (value := attribute_of(view, k, attribute))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_nodes, labels_on_page
+from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_leaves, labels_on_page
 from maxendnet.web.fields.leaf_labels import NONE, leaf_labels
 from maxendnet.web.fields.spans import Span, normalise_text, span_text
 from maxendnet.web.fields.unmatched import unmatched_error
@@ -105,7 +105,7 @@ def labelled_pages(
         unknown = frozenset(label.field for label in unmatched)
         pairs = [(span, name) for span, name in pairs if name not in unknown]
         if not unknown or (pairs and model == "choice"):
-            of_leaves = leaf_labels(views[i].leaves, labelled_nodes(views[i], pairs))
+            of_leaves = leaf_labels(len(views[i]), labelled_leaves(views[i], pairs))
             matches.append((i, of_leaves, pairs, given, unknown))
     if all(label == NONE for _, of_leaves, *_ in matches for label in of_leaves):
         raise LabelError(

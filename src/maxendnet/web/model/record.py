@@ -38,9 +38,9 @@ class Cell(NamedTuple):
         Estimated probability that the value is exactly correct.
     node : int
         Page node at which the value begins.
-    span : tuple of int or None
-        First node, first character, last node, and the position after the last character. None if the value is the
-        whole text of the node, an image or another attribute.
+    span : tuple or None
+        First node, first character, last node, the position after the last character, and the attribute if the value is
+        from an attribute such as ``title``. None if the value is the whole text of the node, or an address.
     normal : dict or None
         Normalised value, which depends on the type of the field, see `maxendnet.web.fields.types`.
     values : tuple of str
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
     value: str
     confidence: float
     node: int
-    span: tuple[int, ...] | None = None
+    span: tuple[Any, ...] | None = None
     normal: dict[str, Any] | None = None
     values: tuple[str, ...] = ()
 

@@ -50,10 +50,13 @@ SPACE = re.compile(r"[\s\u200b\ufeff]+")
 # characters that XML does not allow and that values do not need
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 TAG_NAME = re.compile(r"[a-z_][a-z0-9_.-]*\Z")
+DATA_NAME = re.compile(r"data-[a-z][a-z0-9_-]{0,40}\Z")
 VOID_TAGS = words("br hr img input wbr col meta link")
 LAYOUT = ("x", "y", "width", "height", "font", "bold", "italic", "pointer", "colour", "background", "align")
 MAX_BYTES = 16_000_000
 MAX_ATTRIBUTE_CHARS = 2_000
+MAX_DATA_ATTRIBUTES = 12  # ``data-*`` attributes of an element
+MAX_DATA_CHARS = 300  # of a ``data-*`` attribute; longer ones are scripts' state rather than values
 
 
 class UnreadPage(NamedTuple):
@@ -181,8 +184,13 @@ class Page:
 
     @property
     def shown(self) -> Page:
-        """The page without structured data, with the node numbers of versions before 0.2."""
-        return self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUE_TAGS, OBJECT)])
+        """The page without structured data and ``data-*`` attributes, as in versions before 0.2."""
+        page = self.select([t for t, tag in enumerate(self.tags) if tag not in (*VALUE_TAGS, OBJECT)])
+        page.attributes = [
+            {name: value for name, value in attributes.items() if name in KEPT_ATTRIBUTES}
+            for attributes in page.attributes
+        ]
+        return page
 
     def select(self, nodes: Sequence[int]) -> Page:
         """Return a page with only these nodes. The first is the root, which also adopts nodes without their parent."""
@@ -380,11 +388,19 @@ def canonical_nodes(tree: RawTree) -> tuple[list[int], Page]:
 
 
 def _attributes(attributes: dict[str, str]) -> dict[str, str]:
-    return {
+    retained = {
         name: clean(value[:MAX_ATTRIBUTE_CHARS]).strip()
         for name, value in attributes.items()
         if name in KEPT_ATTRIBUTES
     }
+    n_data = 0
+    for name, value in attributes.items():
+        if n_data < MAX_DATA_ATTRIBUTES and name not in retained and DATA_NAME.match(name):
+            text = clean(value[: MAX_DATA_CHARS + 1]).strip()
+            if 0 < len(text) <= MAX_DATA_CHARS:
+                retained[name] = text
+                n_data += 1
+    return retained
 
 
 def clean(text: str) -> str:

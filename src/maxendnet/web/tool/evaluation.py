@@ -131,7 +131,7 @@ def evaluate(
     n_correct = n_records = 0
     errors, problems = [], []
     for page, given, rows in zip(pages, labels, _rows_of(pages, records)):
-        view = View(page, images, data=data)
+        view = View(page, images, data, attributes=None)
         is_listing = len(rows) > 1 or any(record.record for record in rows) or _labels_several_records(given)
         labelled, unmatched = labelled_records(view, given) if is_listing else _whole_page(view, given)
         truth = [_true_values(view, record) for record in labelled]

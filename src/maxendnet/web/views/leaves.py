@@ -1,8 +1,9 @@
-"""Leaves of a page: visible texts, and optionally images and structured data."""
+"""Leaves of a page: visible texts, and optionally images, structured data and attributes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from maxendnet.web.pages.structured_data import VALUE_TAGS
 HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 MIN_IMAGE_PIXELS = 16  # minimum width and height; smaller images are bullets and spacers
 WIDTH, HEIGHT = 2, 3  # columns of a layout
+TEXT_ATTRIBUTES = ("aria-label", "title", "alt", "content")
+"""Attributes that contain text; ``data-*`` attributes do too, see `is_text_attribute`."""
 
 
 def visible(page: Page) -> NDArray[np.bool_]:
@@ -65,6 +68,41 @@ def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[in
         for t, tag in enumerate(page.tags)
         if shown[t]
         and (tag == "#text" or (images and tag == "img" and _is_picture(page, t)) or (data and tag in VALUE_TAGS))
+    ]
+
+
+def is_text_attribute(name: str) -> bool:
+    """Whether values of an attribute are texts, such as those of ``title`` and ``data-price``, but not addresses.
+
+    Examples
+    --------
+    >>> [is_text_attribute(name) for name in ("title", "data-price", "data-src", "href")]
+    [True, True, False, False]
+    """
+    return name in TEXT_ATTRIBUTES or (name.startswith("data-") and name != "data-src")
+
+
+def find_attributes(page: Page, names: Collection[str] | None = None) -> list[tuple[int, str]]:
+    """Return the text attributes of the visible elements of a page, as pairs of element and attribute.
+
+    Parameters
+    ----------
+    page : Page
+    names : collection of str, optional
+        Attributes to return; all text attributes if not given.
+
+    Examples
+    --------
+    >>> find_attributes(Page.from_html("<p title='Red Cup' data-price=5>Red...</p>"))
+    [(1, 'data-price'), (1, 'title')]
+    """
+    shown = visible(page)
+    return [
+        (t, name)
+        for t, attributes in enumerate(page.attributes)
+        if attributes and shown[t] and page.tags[t] not in VALUE_TAGS
+        for name in sorted(attributes)
+        if attributes[name] and (is_text_attribute(name) if names is None else name in names)
     ]
 
 

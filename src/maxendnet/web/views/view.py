@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from maxendnet.web.pages.page import Page, group_by_template, image_address
 from maxendnet.web.pages.runs import Runs, find_runs
 from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_TAGS
-from maxendnet.web.views.leaves import find_leaves
+from maxendnet.web.views.leaves import find_attributes, find_leaves
+from maxendnet.web.views.texts import full_text, join_prices
 
 MAX_TEXT_CHARS = 400  # of a text that features use
 MAX_ANCESTORS = 6  # of a leaf that features use
@@ -67,14 +68,18 @@ class View:
     page : Page
     images, data : bool
         Whether images, and values of structured data, are leaves.
+    attributes : collection of str, optional
+        Text attributes that are leaves, such as ``title``; None for all of them.
 
     Attributes
     ----------
     page : Page
     leaves : list of int
         Node of every leaf.
+    attributes : list of str
+        Attribute of every leaf; empty unless the leaf is an attribute of its node.
     texts : list of str
-        Text of every leaf; for an image, its alternative text.
+        Text of every leaf; for an image, its alternative text. See `maxendnet.web.views.texts`.
     images, data : list of bool
         Whether a leaf is an image, and whether it is a value of structured data.
     runs : Runs
@@ -98,18 +103,29 @@ class View:
     (False, True)
     """
 
-    def __init__(self, page: Page, images: bool = False, data: bool = False) -> None:
+    def __init__(
+        self, page: Page, images: bool = False, data: bool = False, attributes: Collection[str] | None = ()
+    ) -> None:
         self.page = page
-        self.leaves: list[int] = find_leaves(page, images, data)
         tags, parents = page.tags, page.parents.tolist()
+        leaves = find_leaves(page, images, data)
+        elements = [parents[t] if tags[t] == "#text" else t for t in leaves]
+        texts = [_text(page, t) for t in leaves]
+        runs = find_runs(page, leaves)
+        join_prices(texts, runs, elements, tags)
+        names = [""] * len(leaves)
+        if attributes is None or attributes:
+            leaves, names, texts, elements, runs = _with_attributes(
+                page, find_attributes(page, attributes), leaves, texts, elements, runs
+            )
+        self.leaves: list[int] = leaves
+        self.attributes: list[str] = names
         self.parents: list[int] = parents
-        self.images: list[bool] = [tags[t] == "img" for t in self.leaves]
-        self.data: list[bool] = [tags[t] in VALUE_TAGS for t in self.leaves]
-        self.texts: list[str] = [
-            page.attributes[t].get("alt", "") if tags[t] == "img" else page.text(t) for t in self.leaves
-        ]
-        self.runs: Runs = find_runs(page, self.leaves)
-        self.elements: list[int] = [parents[t] if tags[t] == "#text" else t for t in self.leaves]
+        self.images: list[bool] = [tags[t] == "img" and not name for t, name in zip(leaves, names)]
+        self.data: list[bool] = [tags[t] in VALUE_TAGS for t in leaves]
+        self.texts: list[str] = texts
+        self.runs: Runs = runs
+        self.elements: list[int] = elements
         self._walk(tags, parents)
         self._above: dict[int, list[int]] = {}
         self.facts: SiteFacts | None = None
@@ -150,8 +166,9 @@ class View:
                 kind[t] = hash((kind[p], code, crc32(classes.split(" ", 1)[0].encode())))
             else:
                 kind[t] = hash((kind[p], code, 0))
-        self.places: list[int] = [place[t] for t in self.leaves]
-        self.kinds: list[int] = [kind[t] for t in self.leaves]
+        leaves = list(zip(self.leaves, self.attributes))
+        self.places: list[int] = [hash((place[t], _code(name))) if name else place[t] for t, name in leaves]
+        self.kinds: list[int] = [hash((kind[t], _code(name))) if name else kind[t] for t, name in leaves]
 
     def ancestors(self, k: int) -> list[int]:
         """Return the element of leaf k and the nearest elements above it, nearest first."""
@@ -171,8 +188,13 @@ class View:
 
     @cached_property
     def leaf_of(self) -> dict[int, int]:
-        """Mapping of nodes to indices of leaves."""
-        return {t: k for k, t in enumerate(self.leaves)}
+        """Mapping of nodes to indices of leaves, except attributes."""
+        return {t: k for k, (t, name) in enumerate(zip(self.leaves, self.attributes)) if not name}
+
+    @cached_property
+    def leaf_of_attribute(self) -> dict[tuple[int, str], int]:
+        """Mapping of nodes and attributes to indices of leaves."""
+        return {(t, name): k for k, (t, name) in enumerate(zip(self.leaves, self.attributes)) if name}
 
     @cached_property
     def on_page(self) -> Counter[str]:
@@ -240,6 +262,32 @@ class View:
         return [hash((kind, _code(a), _code(b))) for kind, a, b in zip(self.kinds, self.captions, self.row_heads)]
 
 
+def _text(page: Page, t: int) -> str:
+    """Return the text of a leaf; for an image, its alternative text."""
+    if page.tags[t] == "#text":
+        return full_text(page, t)
+    return page.attributes[t].get("alt", "") if page.tags[t] == "img" else page.text(t)
+
+
+def _with_attributes(
+    page: Page, attributes: Sequence[tuple[int, str]], leaves: Sequence[int], texts: Sequence[str],
+    elements: Sequence[int], runs: Runs,
+) -> tuple[list[int], list[str], list[str], list[int], Runs]:  # fmt: skip
+    """Insert attributes into the leaves of a page, in document order; each is a run of its own.
+
+    Returns the nodes, attributes, texts, elements and runs of all leaves.
+    """
+    n_runs = runs.run[-1] + 1 if runs.run else 0
+    n_words = runs.word[-1] + 1 if runs.word else 0
+    rows = [(t, "", texts[k], elements[k], runs.word[k], runs.run[k], runs.before[k]) for k, t in enumerate(leaves)]
+    rows += [
+        (t, name, page.attributes[t][name], t, n_words + i, n_runs + i, " ") for i, (t, name) in enumerate(attributes)
+    ]
+    rows.sort(key=lambda row: row[:2])
+    columns: list[list[Any]] = [list(column) for column in zip(*rows)] or [[] for _ in range(7)]
+    return columns[0], columns[1], columns[2], columns[3], Runs(*columns[4:])
+
+
 @lru_cache(maxsize=512)
 def _word_counts(texts: tuple[str, ...]) -> Counter[str]:
     """Return, for each word or sign, the number of texts that contain it."""
@@ -279,7 +327,9 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
     return SiteFacts(len(views), texts, filled, Counter(place for place, _ in distinct), at_place)
 
 
-def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) -> list[View]:
+def make_views(
+    pages: Sequence[Page], images: bool = False, data: bool = False, attributes: Collection[str] = ()
+) -> list[View]:
     """Return views of pages that include the statistics of their sites.
 
     Parameters
@@ -288,8 +338,10 @@ def make_views(pages: Sequence[Page], images: bool = False, data: bool = False) 
         All available pages, labelled or not, because more pages of a site yield better statistics.
     images, data : bool
         Whether images, and values of structured data, are leaves.
+    attributes : collection of str
+        Text attributes that are leaves.
     """
-    views = [View(page, images, data) for page in pages]
+    views = [View(page, images, data, attributes) for page in pages]
     for rows in group_by_template(pages):
         facts = gather_facts([views[i] for i in rows])
         for i in rows:
