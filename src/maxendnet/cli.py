@@ -40,7 +40,7 @@ class Main(click.Group):
 
     applications: dict[str, str] = {
         "web": "maxendnet.web.tool.commands",
-        **dict.fromkeys(("train", "tag", "evaluate", "explain"), "maxendnet.text.tool.commands"),
+        **dict.fromkeys(("sample", "train", "tag", "evaluate", "explain"), "maxendnet.text.tool.commands"),
     }
 
     @quiet_end()

@@ -1,4 +1,4 @@
-"""The commands of docs/text.md run in order, with the documented results."""
+"""The commands of README.md and docs/text.md run as they are written, with the sample files."""
 
 from __future__ import annotations
 
@@ -6,28 +6,55 @@ import re
 import shlex
 from pathlib import Path
 
-from click.testing import CliRunner
-from test_tagger import corpus
+import pytest
+from test_text_commands import run
 
-from maxendnet.cli import main
-from maxendnet.text.reading.columns import columns_text
+ROOT = Path(__file__).parents[2]
+COMMAND = re.compile(r'^    (?:echo "(?P<text>.*)" \| )?maxendnet (?P<rest>.*)$', re.MULTILINE)
+OTHERS = ("reproduce", "web")
+"""Commands of README.md on other topics."""
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "text.md"
+
+def commands(page):
+    """Return the commands of a page in their order: the text on their input, and their arguments."""
+    lines = [(match["text"], shlex.split(match["rest"], comments=True)) for match in COMMAND.finditer(page.read_text())]
+    return [(text, arguments) for text, arguments in lines if arguments[0] not in OTHERS]
 
 
-def test_the_commands_of_the_tutorial(tmp_path, monkeypatch):
+@pytest.fixture(params=["README.md", "docs/text.md"])
+def output(request, tmp_path, monkeypatch):
+    """Run the commands of a page in an empty folder, and return the output of each."""
     monkeypatch.chdir(tmp_path)
-    Path("train.txt").write_text(columns_text(*corpus(40)))
-    Path("test.txt").write_text(columns_text(*corpus(10, 1)))
-    lines = re.findall(r'^    (?:echo "(.*)" \| )?maxendnet (.*)$', TUTORIAL.read_text(), re.MULTILINE)
-    assert len(lines) == 8
-    output = {}
-    for text, rest in lines:
-        result = CliRunner().invoke(main, shlex.split(rest), input=f"{text}\n" if text else None)
-        assert result.exit_code == 0, (rest, result.output)
-        output[rest] = result.stdout
-    assert "FB1: 100.00" in output["evaluate names.medn test.txt"]
-    assert output["tag names.medn --text"] == "Ada\tB-PER\nmet\tO\nBob\tB-PER\n\n"
-    assert Path("labelled.txt").read_text().count("\n\n") == 10 and "<html" in Path("weights.html").read_text()
-    assert "met: O" in output["explain names.medn Ada met Bob"]
-    assert "maxendnet.text" in output["info names.medn"]
+    lines = commands(ROOT / request.param)
+    assert lines[0] == (None, ["sample"]) and len(lines) >= 5
+    result = {}
+    for text, arguments in lines:
+        done = run(*arguments, text=f"{text}\n" if text else None)
+        assert "Traceback" not in done.stderr
+        result[" ".join(arguments)] = done.stdout
+    return request.param, result
+
+
+def test_the_commands_of_the_pages(output):
+    page, results = output
+    assert results["sample"] == "train.txt: 102 sentences\ntest.txt: 34 sentences\n"
+    assert "span F1" in results["train train.txt -o names.medn --test test.txt"]
+    f1 = re.search(r"FB1: +([\d.]+)", results["evaluate names.medn test.txt"])
+    assert float(f1[1]) > 80
+    if page == "README.md":
+        spans = [line.split("\t") for line in results["tag names.medn --text --format spans"].splitlines()]
+        assert {("PER", "Ada"), ("PER", "Bob"), ("LOC", "Paris")} == {(span[3], span[-1]) for span in spans}
+        return
+    assert results["tag names.medn --text"] == "Ada\tB-PER\nmet\tO\nBob\tB-PER\n\n"
+    assert Path("labelled.txt").read_text().count("\n\n") == 34 and "<html" in Path("weights.html").read_text()
+    assert "met: O" in results["explain names.medn Ada met Bob"]
+    assert "maxendnet.text" in results["info names.medn"]
+
+
+def test_samples_do_not_replace_other_files(tmp_path):
+    run("sample", tmp_path / "a")
+    run("sample", tmp_path / "a")
+    (tmp_path / "a" / "test.txt").write_text("mine")
+    message = run("sample", tmp_path / "a", code=1).stderr
+    assert "test.txt: The file exists and is not replaced; pass another folder." in message
+    assert (tmp_path / "a" / "test.txt").read_text() == "mine"

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -273,10 +274,13 @@ class Tagger(BaseEstimator):
 
     def _search(self, features: TokenFeatures, examples: Examples, scheme: str) -> PathSearchCV | None:
         """Choose hyper-parameters by cross-validation, or return None if ``search`` is False."""
+        return self._search_by(partial(span_scorer, scheme=scheme), features, examples)
+
+    def _search_by(self, scoring: Any, features: TokenFeatures, examples: Examples) -> PathSearchCV | None:
         if not self.search:
             return None
         model = self._new_model(features, examples)
-        return search_constants(model, examples, scheme, self.cv, self.n_jobs, self.verbose)
+        return search_constants(model, examples, scoring, self.cv, self.n_jobs, self.verbose)
 
     def _candidates(
         self, features: TokenFeatures, examples: Examples, labels: list[list[Any]], scheme: str, constants: Any
@@ -334,7 +338,12 @@ class Tagger(BaseEstimator):
         """Fit the model of the chosen candidate to all sentences."""
         user_callback = chosen.model.callback
         verbose = self.verbose if callback is None else 0  # the callback prints its own lines
-        estimator = clone(chosen.model).set_params(verbose=verbose, callback=callback or user_callback)
+        hooks = [hook for hook in (callback, user_callback) if hook is not None]
+
+        def both(progress: Any) -> bool:
+            return any([hook(progress) is True for hook in hooks])
+
+        estimator = clone(chosen.model).set_params(verbose=verbose, callback=both if hooks else None)
         return estimator.fit(chosen.examples).set_params(callback=user_callback)
 
     # ---- prediction --------------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ Results go to stdout, progress and notes to stderr.
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,9 @@ POSITIVE = click.IntRange(min=1)
 BELOW = 3
 """Exit code of ``evaluate --at-least`` if F1 is lower."""
 
+SAMPLES = ("train.txt", "test.txt")
+INTERRUPTED = 130
+"""Exit code of a training that was interrupted, as for SIGINT."""
 SCORED_BYTES = 1 << 22
 """Number of bytes that ``evaluate`` scores at a time. The first block determines the tag scheme."""
 
@@ -139,6 +144,37 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
     return paths
 
 
+# ---- sample ----------------------------------------------------------------------------------------------------------
+
+
+@click.command(cls=Errors, short_help="Write small example files for train, tag and evaluate.")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
+def sample(folder: Path) -> None:
+    """Write train.txt and test.txt, sentences with names of people, places and organisations.
+
+    They are column files: one token per line with its label, and a blank line between sentences. Existing files are not
+    replaced.
+
+    \b
+    Examples:
+      maxendnet sample
+      maxendnet sample example && maxendnet train example/train.txt -o names.medn --test example/test.txt
+    """
+    from importlib.resources import files
+
+    from maxendnet.utils.atomic_write import write_whole
+
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {folder / name: files("maxendnet.text").joinpath("sample", name).read_bytes() for name in SAMPLES}
+    for path, content in contents.items():
+        if path.exists() and path.read_bytes() != content:
+            raise FileExistsError(errno.EEXIST, "The file exists and is not replaced; pass another folder", path)
+    for path, content in contents.items():
+        write_whole(path, lambda file, content=content: file.write(content))  # type: ignore[misc]
+        n_sentences = content.count(b"\n\n") + 1
+        echo(f"{path}: {n_sentences} sentences")
+
+
 # ---- train -----------------------------------------------------------------------------------------------------------
 
 
@@ -220,7 +256,7 @@ def train(
     from maxendnet.text.reading.columns import Columns
     from maxendnet.text.reading.tag_schemes import read_tags
     from maxendnet.text.results.scores import span_scores
-    from maxendnet.text.tagger import Tagger
+    from maxendnet.text.tool.interruptible import InterruptibleTagger, Interrupts
 
     start = time.perf_counter()
     if jobs == 0:
@@ -230,19 +266,40 @@ def train(
     if margin is not None and system != "l2crf":
         raise click.UsageError(f"--margin is an option of l2crf, not of {system}.")
     search = needs_search(system, C, lam) and search
+    if not out.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or use another path", out.parent)
     parts = [split(read(path, separator, comment), columns, label_column) for path in files]
     X = Columns.joined([columns for columns, _ in parts])
     y, chosen = read_tags((labels for _, rows in parts for labels in rows), scheme, repair, X.place)
+    labels = sorted({label for row in y for label in row})
+    if len(labels) == 1:
+        raise TextError(
+            f"{files[0]}: all {X.n_tokens} tokens have the label {labels[0]!r}, so there is nothing to learn. If the "
+            f"labels are in another column, pass its number: --label."
+        )
+    held_out = {}
+    for path in (test, dev):
+        if path is not None:
+            held_out[path] = held_out_part(read(path, separator, comment), columns, label_column, X, chosen, repair)
+    if search and 2 <= len(y) < folds:
+        note(f"there are only {len(y)} sentences, so cross-validation has {len(y)} folds (--folds).")
+        folds = len(y)
     template = "auto" if features is None else features if features in READY else read_template(features)
     joined = template in ("auto", *READY) or Template.parse(template).bigram
+    interrupts = Interrupts(note)
     model = estimator_of(system, C, lam, margin, y if rules else None, chosen, tol, joined, jobs, seed)
-    tagger = Tagger(
+    if isinstance(model, dict):
+        model["callback"] = interrupts.callback()
+    else:
+        model.set_params(callback=interrupts.callback())
+    tagger = InterruptibleTagger(
         TokenFeatures(template, min_count, hashed, gazetteer or None, clusters or None), model, chosen, search=search,
         cv=folds, patience=patience, pairs={None: "auto", True: "seen", False: "all"}[seen], max_weights=max_weights,
         n_jobs=jobs, random_state=seed, verbose=0 if quiet else 1, repair=repair,
     )  # fmt: skip
+    tagger.interrupts = interrupts
     with warnings_as_notes():
-        tagger.fit(X, y, None if dev is None else split(read(dev, separator, comment), columns, label_column))
+        tagger.fit(X, y, None if dev is None else held_out[dev])
     tagger.save(out)
     fitted = tagger.estimator_
     constants = ", ".join(
@@ -251,7 +308,8 @@ def train(
     how = ""
     if tagger.search_ is not None:
         measure = "accuracy" if chosen == "LABELS" else "span F1"
-        how = f" (chosen by {folds}-fold cross-validation: {measure} {tagger.search_.best_score_:.4f})"
+        interrupted = " that was interrupted" if "search" in interrupts.stages else ""
+        how = f" (chosen by {folds}-fold cross-validation{interrupted}: {measure} {tagger.search_.best_score_:.4f})"
     echo(f"{type(fitted).__name__}({constants}){how}")
     echo(
         f"{len(y)} sentences, {X.n_tokens} tokens, {len(fitted.classes_)} labels ({chosen}), "
@@ -262,9 +320,41 @@ def train(
         f"{out}: {out.stat().st_size / 1e6:.2f} MB"
     )
     if test is not None:
-        new_X, new_y = split(read(test, separator, comment), columns, label_column)
-        truth, _ = read_tags(new_y, chosen, repair, new_X.place)
+        new_X, truth = held_out[test]
+        note_unseen(Counter(label for row in truth for label in row), tagger, test)
         echo(str(span_scores(truth, tagger.predict(new_X), chosen)))
+    if interrupts.stages:
+        click.echo(f"Interrupted: {out} contains the best model so far, which is complete and can be used.", err=True)
+        raise SystemExit(INTERRUPTED)
+
+
+def held_out_part(
+    content: Any, columns: str | None, label: int, X: Any, scheme: str, repair: bool
+) -> tuple[Any, list[list[str]]]:
+    """Return the sentences and tags of a file for evaluation, checked before the fit."""
+    from maxendnet.text.reading.tag_schemes import read_tags
+
+    new_X, y = split(content, columns, label)
+    if new_X.n_columns != X.n_columns:
+        raise TextError(
+            f"{content.source}: {new_X.n_columns} feature columns, but the training file has {X.n_columns}; pass "
+            f"files with the same columns."
+        )
+    return new_X, read_tags(y, scheme, repair, new_X.place)[0]
+
+
+def note_unseen(counts: Counter[str], tagger: Any, path: Path) -> None:
+    """Note labels of a file that did not occur in training."""
+    from maxendnet.text.reading.tag_schemes import listed
+
+    tags = set(tagger.classes_ if tagger.inner_ is None else tagger.inner_.names)
+    unseen = Counter({label: n for label, n in counts.items() if label not in tags})
+    if unseen:
+        labels = listed([f"{label} ({n})" for label, n in unseen.most_common()])
+        note(
+            f"{path}: {unseen.total()} tokens have labels that did not occur in training, so the tagger cannot predict "
+            f"them: {labels}."
+        )
 
 
 def split(content: Any, columns: str | None, label: int) -> tuple[Any, list[list[str]]]:
@@ -509,7 +599,7 @@ def evaluate(
     tagger = Tagger.load(files[0]) if len(files) == 2 else None
     if tagger is not None and scheme == "auto":
         scheme = tagger.scheme_
-    parts = []
+    parts, counts = [], Counter[str]()
     for content in progress_bar(columns_of(files[-1], separator, comment, SCORED_BYTES), desc="evaluate", leave=False):
         if tagger is not None:
             X, labels = content.split(label_column)
@@ -524,8 +614,11 @@ def evaluate(
         # the first block of the file determines its scheme
         truth, scheme = read_tags(labels, scheme, repair, content.place)
         parts.append(span_scores(truth, predicted, scheme, strict, repair))
+        counts.update(label for row in truth for label in row)
     if not parts:
         raise no_tokens(name_of(files[-1]))
+    if tagger is not None:
+        note_unseen(counts, tagger, files[-1])
     scores = SpanScores.joined(parts)
     echo(json.dumps(scores.as_dict(), indent=2) if as_json else str(scores))
     if at_least is not None and scores.f1 < at_least:
