@@ -341,7 +341,8 @@ class Tagger(BaseEstimator):
         hooks = [hook for hook in (callback, user_callback) if hook is not None]
 
         def both(progress: Any) -> bool:
-            return any([hook(progress) is True for hook in hooks])
+            answers = [hook(progress) for hook in hooks]
+            return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
 
         estimator = clone(chosen.model).set_params(verbose=verbose, callback=both if hooks else None)
         return estimator.fit(chosen.examples).set_params(callback=user_callback)
