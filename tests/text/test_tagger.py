@@ -144,7 +144,7 @@ def test_files_that_are_not_taggers_are_an_error(tmp_path, tagger):
         ("temperature", "x", "could not convert"),
         ("scheme", "x", "scheme must be one of"),
         ("features", {}, "'gazetteers' is missing"),
-        ("features", None, "not subscriptable"),
+        ("features", None, "NoneType"),
     ],
 )
 def test_a_file_with_invalid_content_is_an_error(part, value, message, tmp_path, tagger):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from maxendnet.utils.lazy import lazily
 
 if TYPE_CHECKING:
+    from maxendnet.text.features.own_features import OwnFeatures as OwnFeatures
     from maxendnet.text.features.templates import read_template as read_template
     from maxendnet.text.features.token_features import DictFeatures as DictFeatures
     from maxendnet.text.features.token_features import TokenFeatures as TokenFeatures

@@ -6,15 +6,18 @@ import copy
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from maxendnet.data.annotations import read_sample_weight
 from maxendnet.data.examples import Examples, distinct_labels
 from maxendnet.data.feature_dicts import FeatureNames
+from maxendnet.data.ragged import locate
+from maxendnet.data.truth import possible_labels
 from maxendnet.estimators import L2CRF
 from maxendnet.estimators.file import ModelFileError, load, read, save
 from maxendnet.estimators.fitted import Labellings
@@ -25,16 +28,17 @@ from maxendnet.rules import bioes
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.structures.base import decode
+from maxendnet.text.features.own_features import FunctionError, OwnFeatures
 from maxendnet.text.features.token_features import TokenFeatures
 from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate_best
-from maxendnet.text.fitting.internal_scheme import InternalTags, as_bioes
+from maxendnet.text.fitting.internal_scheme import InternalTags, as_bioes, labels_of
 from maxendnet.text.fitting.outside_bias import added_scores
 from maxendnet.text.fitting.search import search_constants
 from maxendnet.text.fitting.validation import Evaluation, Validation
 from maxendnet.text.reading.columns import Columns
 from maxendnet.text.reading.errors import TextError, check_count
 from maxendnet.text.reading.spans import OUTSIDE, scheme_of
-from maxendnet.text.reading.tag_schemes import problems_note, read_tags
+from maxendnet.text.reading.tag_schemes import has_unknown, problems_note, read_partial_tags, read_tags, without_sets
 from maxendnet.text.results import confidence
 from maxendnet.text.results.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.results.scores import span_scorer
@@ -42,6 +46,8 @@ from maxendnet.utils.checks import is_number
 from maxendnet.utils.scikit_learn import BaseEstimator, clone
 
 VERSION = 1
+OWN_FEATURES_VERSION = 2
+"""Version of the description of taggers with feature functions in model files."""
 MAX_ALL_PAIRS = 5_000_000
 """Maximum number of (feature, label) pairs for which ``pairs="all"`` is the default. More pairs would need several
 times the memory of ``pairs="seen"`` (measured in benchmarks/TEXT.md)."""
@@ -73,9 +79,12 @@ class Tagger(BaseEstimator):
 
     Parameters
     ----------
-    features : TokenFeatures or str, default="auto"
+    features : TokenFeatures, str, callable, or list of these, default="auto"
         Token features. A string is short for ``TokenFeatures(string)``. "auto" chooses a template that fits the
-        columns, so that parts of speech in a second column are used.
+        columns, so that parts of speech in a second column are used. A callable returns the features of the tokens of a
+        sentence as feature dicts, names, an array or a sparse matrix; a list combines callables with a template (see
+        `maxendnet.text.features.own_features`). With callables alone, tokens may be any objects: ``features=list``
+        accepts sentences of feature dicts.
     model : an estimator, dict or None, default=None
         Model, such as ``M3N(C=0.1)``. None is an L2-CRF with a softmax margin, whose hyper-parameters suit most
         text. A dict changes settings of this default, such as ``{"lam": 0.3}``.
@@ -114,6 +123,9 @@ class Tagger(BaseEstimator):
         Seed of the default model.
     verbose : int, default=0
         1 shows progress.
+    rules : a rule or a list of rules of `maxendnet.rules`, optional
+        Rules that all labellings satisfy, in the fit and in predictions. The model then learns the tags of y, and not
+        BIOES tags.
     repair : bool, default=False
         Whether to correct misspelt tags, such as ``0`` for ``O``, and ``b-PER`` or ``B_PER`` for ``B-PER``, and to
         rewrite misplaced tags by the rules of the scheme, without changing spans. By default misspelt tags raise an
@@ -121,7 +133,7 @@ class Tagger(BaseEstimator):
 
     Attributes
     ----------
-    features_ : TokenFeatures
+    features_ : TokenFeatures or OwnFeatures
     estimator_ : the fitted estimator
     scheme_ : str
     temperature_, outside_ : float
@@ -130,8 +142,11 @@ class Tagger(BaseEstimator):
     search_ : PathSearchCV or None
     validation_ : list of Evaluation
         Pass, seconds, objective, gap and score at every evaluation. Empty if there are no validation sentences.
-    classes_ : ndarray of shape (n_labels,)
+    classes_ : ndarray of shape (n_classes,)
         Labels of the model.
+    labels_ : ndarray of shape (n_labels,)
+        Labels of predictions, the columns of `predict_marginals`. They differ from ``classes_`` if ``inner_`` is not
+        None.
 
     Examples
     --------
@@ -143,7 +158,7 @@ class Tagger(BaseEstimator):
     [(0, 1, 'PER')]
     """
 
-    features: TokenFeatures | str = "auto"
+    features: Any = "auto"
     model: MarkovNetwork | dict[str, Any] | None = None
     scheme: str = "auto"
     search: bool = False
@@ -158,10 +173,11 @@ class Tagger(BaseEstimator):
     random_state: Any = 0
     verbose: int = 0
     repair: bool = False
+    rules: Any = None
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, validation: Any = None) -> Tagger:
+    def fit(self, X: Any, y: Any, validation: Any = None, sample_weight: Any = None) -> Tagger:
         """Fit the tagger to labelled sentences.
 
         Parameters
@@ -169,16 +185,21 @@ class Tagger(BaseEstimator):
         X : Columns, or list of sentences
             A sentence is a list of tokens, or a list of tuples (token, other columns, ...).
         y : list of lists of labels
+            Unknown labels are `maxendnet.UNKNOWN`, or a set of labels that contains the true one.
         validation : pair (X, y), optional
             Held-out sentences. They are scored at every evaluation of the duality gap: ``validation_`` contains the
             scores, ``verbose`` prints them, and ``patience`` stops the fit when they no longer improve.
+        sample_weight : array-like of shape (n_sentences,), optional
+            Weights of the sentences in the fit. They do not affect calibration.
         """
         self._check_options()
-        columns = Columns.of(X)
-        labels, scheme = read_tags(y, self.scheme, self.repair, columns.place)
-        features = TokenFeatures(self.features) if isinstance(self.features, str) else clone(self.features)
+        features = self._new_features()
+        columns = features.read(X)
+        labels, scheme = read_partial_tags(y, self.scheme, self.repair, columns.place)
         examples = features.fit_transform(columns, labels)
-        note = problems_note(labels, scheme, columns.place)
+        if sample_weight is not None:
+            examples = replace(examples, sample_weight=read_sample_weight(sample_weight, len(examples)))
+        note = problems_note(without_sets(labels), scheme, columns.place)
         if note:
             warnings.warn(f"{note}; repair=True (--repair) rewrites them.", stacklevel=2)
 
@@ -195,10 +216,10 @@ class Tagger(BaseEstimator):
         if self.max_weights is not None:
             model = pruned(model, chosen.examples, self.max_weights)
         estimator.set_params(structure=model.structure).set_model(model)
-        features = TokenFeatures.from_plain(features.to_plain(), estimator.model_.feature_names)
+        features = features.renamed(estimator.model_.feature_names)
 
         # attributes are set last, so that a fit that fails or is interrupted keeps those of the previous fit
-        self.features_: TokenFeatures = features
+        self.features_: Any = features
         self.estimator_: Any = estimator
         self.scheme_: str = scheme
         self.search_: PathSearchCV | None = search
@@ -207,13 +228,14 @@ class Tagger(BaseEstimator):
         self.inner_: InternalTags | None = None if chosen.rules is None else InternalTags.of(estimator.classes_)
         self.validation_: list[Evaluation] = [] if callback is None else callback.evaluations
         self.classes_: Any = estimator.classes_
+        self.labels_: Any = labels_of(estimator.classes_, self.inner_)
         return self
 
-    def partial_fit(self, X: Any, y: Any) -> Tagger:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Tagger:
         """Continue the fit with new sentences only; see `maxendnet.L2CRF.partial_fit`.
 
         New features get weights. The labels, the tag scheme, the temperature and the outside bias do not change after
-        the first fit. The first call is equivalent to `fit`.
+        the first fit: new labels raise an error. The first call is equivalent to `fit`.
 
         Examples
         --------
@@ -222,17 +244,45 @@ class Tagger(BaseEstimator):
         [['B-PER', 'O', 'B-PER']]
         """
         if "estimator_" not in vars(self):
-            return self.fit(X, y)
-        plain, estimator = self.features_.to_plain(), copy.copy(self.estimator_)
-        features = TokenFeatures.from_plain(plain, None if self.features_.feature_names_ is None else FeatureNames())
-        columns = Columns.of(X)
-        labels, _ = read_tags(y, self.scheme_, self.repair, columns.place)
+            return self.fit(X, y, sample_weight=sample_weight)
+        names, estimator = self.features_.feature_names_, copy.copy(self.estimator_)
+        features = self.features_.renamed(None if names is None else FeatureNames())
+        columns = features.read(X)
+        labels, _ = read_partial_tags(y, self.scheme_, self.repair, columns.place)
         examples = features.fit_transform(columns, labels)
-        estimator.partial_fit(examples if self.inner_ is None else as_bioes(examples, labels))
-        merged = {"merged": plain["merged"] or features.to_plain()["merged"]}
-        self.features_ = TokenFeatures.from_plain(features.to_plain() | merged, estimator.model_.feature_names)
+        if self.inner_ is not None:
+            if has_unknown(labels):
+                raise TextError(
+                    "the model has BIOES tags, for which partial_fit does not support unknown labels; fit with "
+                    "inner=None, or leave these sentences out."
+                )
+            examples = as_bioes(examples, labels)
+        self._refuse_new_labels(examples, columns)
+        estimator.partial_fit(examples, sample_weight=sample_weight)
+        self.features_ = features.renamed(estimator.model_.feature_names, in_order=False)
         self.estimator_ = estimator
         return self
+
+    def _refuse_new_labels(self, examples: Examples, columns: Columns) -> None:
+        """Raise `TextError` if there are labels that did not occur in the first fit."""
+        classes = set(self.classes_.tolist())
+        for k, label in enumerate(np.asarray(examples.y).tolist()):
+            new = sorted(map(str, set(possible_labels([label])) - classes))
+            if new:
+                note = "" if self.inner_ is None else " (the model has BIOES tags for the last and for single tokens)"
+                raise TextError(
+                    f"{columns.place(*locate(examples.offsets, k))}: the label {new[0]!r} did not occur in the first "
+                    f"fit{note}, and partial_fit cannot add labels. Fit all sentences again, or start with a fit that "
+                    f"contains every label."
+                )
+
+    def _new_features(self) -> Any:
+        """Return unfitted features."""
+        if isinstance(self.features, str):
+            return TokenFeatures(self.features)
+        return (
+            clone(self.features) if isinstance(self.features, TokenFeatures) else OwnFeatures(self.features).checked()
+        )
 
     def _check_options(self) -> None:
         for name, choices in CHOICES.items():
@@ -255,10 +305,10 @@ class Tagger(BaseEstimator):
     def _has_default_model(self) -> bool:
         return self.model is None or isinstance(self.model, dict)
 
-    def _new_model(self, features: TokenFeatures, examples: Examples) -> Any:
+    def _new_model(self, features: Any, examples: Examples) -> Any:
         """Return an unfitted model for these examples."""
         if self._has_default_model:
-            model: Any = default_model(features.template_.bigram, self.n_jobs, self.random_state)
+            model: Any = default_model(features.joins_labels, self.n_jobs, self.random_state)
             settings: Any = self.model or {}
             model.set_params(**settings)
         else:
@@ -270,20 +320,25 @@ class Tagger(BaseEstimator):
             pairs = "all" if is_small and self.max_weights is None else "seen"
         if pairs is not None:
             model.set_params(structure=clone(as_structure(model.structure)).set_params(pairs=pairs))
+        if self.rules is not None:
+            structure = clone(as_structure(model.structure))
+            if not structure.takes_rules:
+                raise TextError(f"rules need a chain, but the structure of the model is {structure!r}.")
+            model.set_params(structure=structure.set_params(rules=self.rules))
         return model
 
-    def _search(self, features: TokenFeatures, examples: Examples, scheme: str) -> PathSearchCV | None:
+    def _search(self, features: Any, examples: Examples, scheme: str) -> PathSearchCV | None:
         """Choose hyper-parameters by cross-validation, or return None if ``search`` is False."""
         return self._search_by(partial(span_scorer, scheme=scheme), features, examples)
 
-    def _search_by(self, scoring: Any, features: TokenFeatures, examples: Examples) -> PathSearchCV | None:
+    def _search_by(self, scoring: Any, features: Any, examples: Examples) -> PathSearchCV | None:
         if not self.search:
             return None
         model = self._new_model(features, examples)
         return search_constants(model, examples, scoring, self.cv, self.n_jobs, self.verbose)
 
     def _candidates(
-        self, features: TokenFeatures, examples: Examples, labels: list[list[Any]], scheme: str, constants: Any
+        self, features: Any, examples: Examples, labels: list[list[Any]], scheme: str, constants: Any
     ) -> list[Candidate]:
         """Return the tag schemes to compare: the scheme of the user's tags, BIOES, or both."""
         user = Candidate(examples, self._new_model(features, examples).set_params(**constants))
@@ -293,9 +348,13 @@ class Tagger(BaseEstimator):
         internal = Candidate(recoded, self._new_model(features, recoded).set_params(**constants), bioes())
         return [internal] if self.inner == "BIOES" else [user, internal]
 
-    def _considers_bioes(self, user: Candidate, features: TokenFeatures, labels: list[list[Any]], scheme: str) -> bool:
+    def _considers_bioes(self, user: Candidate, features: Any, labels: list[list[Any]], scheme: str) -> bool:
         """Whether BIOES is a candidate for BIO tags."""
-        if self.inner is None or scheme != "IOB2" or not features.template_.bigram:
+        if self.inner is None or scheme != "IOB2" or not features.joins_labels:
+            return False
+        if self.rules is not None or has_unknown(labels):
+            if self.inner == "BIOES":
+                raise TextError("inner='BIOES' does not support rules= or unknown labels; use inner=None.")
             return False
         tags = {tag for row in labels for tag in row}
         if not all(isinstance(tag, str) and (tag == OUTSIDE or tag[:2] in ("B-", "I-")) for tag in tags):
@@ -319,14 +378,14 @@ class Tagger(BaseEstimator):
         return calibrate_best(candidates, scheme, self.cv)
 
     def _validation(
-        self, chosen: Candidate, features: TokenFeatures, validation: Any, scheme: str, outside: float
+        self, chosen: Candidate, features: Any, validation: Any, scheme: str, outside: float
     ) -> Validation | None:
         """Return the callback of the final fit, or None if there are no validation sentences."""
         if validation is None:
             if self.patience is not None:
                 raise TextError("patience needs validation sentences: fit(X, y, validation=(X, y)).")
             return None
-        columns = Columns.of(validation[0])
+        columns = features.read(validation[0])
         y, _ = read_tags(validation[1], scheme, self.repair, columns.place)
         classes = distinct_labels(np.asarray(chosen.examples.y))
         return Validation(
@@ -352,16 +411,51 @@ class Tagger(BaseEstimator):
     def examples(self, X: Any, y: Any = None) -> Examples:
         """Convert sentences to the input of the estimator."""
         self._fitted()
-        return self.features_.transform(X, y)
+        examples: Examples = self.features_.transform(X, y)
+        return examples
 
-    def predict(self, X: Any) -> Any:
-        """Return the labels of each sentence."""
-        model, columns = self._fitted().fitted_model(), Columns.of(X)
-        names, rules = self.inner_ or (self.classes_, None)
-        bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
+    def predict(self, X: Any, given: Any = None, rules: Any = None) -> Any:
+        """Return the labels of each sentence.
+
+        Parameters
+        ----------
+        X : Columns, or list of sentences
+        given : list of lists of labels, optional
+            Known labels: for each token a label, a set of labels, or `maxendnet.UNKNOWN`. Predictions are limited to
+            labellings that agree with them. The other prediction methods accept this argument as well.
+        rules : a rule or a list of rules of `maxendnet.rules`, optional
+            Predictions are limited to labellings that also satisfy these rules. The other prediction methods accept
+            this argument as well.
+
+        Returns
+        -------
+        list of lists of labels
+
+        Examples
+        --------
+        >>> from maxendnet import UNKNOWN
+        >>> from maxendnet.rules import starts_with
+        >>> tagger = Tagger().fit([["Ada", "met", "Bob"]], [["B-PER", "O", "B-PER"]])
+        >>> tagger.predict([["Ada", "met"]], given=[[UNKNOWN, "B-PER"]])
+        [['B-PER', 'B-PER']]
+        >>> tagger.predict([["Ada", "met"]], rules=starts_with("O"))
+        [['O', 'O']]
+        """
+        model = self._fitted().fitted_model()
+        columns = self.features_.read(X)
+        names = self.classes_ if self.inner_ is None else self.inner_.names
+        given, rules = self._limits(given, rules)
+        if given is None:
+            bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
+        else:
+            bound = model.bind(self.features_.transform(columns), given, rules)
         added = added_scores(self.classes_, self.outside_)
         labels = decode(bound, model.weights, self.estimator_._backend(), added)
         return Labellings.split(names[labels], columns.offsets)
+
+    def _limits(self, given: Any, rules: Any) -> tuple[Any, Any]:
+        """Return given labels and rules for the labels of the model."""
+        return (given, rules) if self.inner_ is None else (self.inner_.given(given), self.inner_.all_rules(rules))
 
     def predict_stream(self, X: Iterable[Any], *, n_at_once: int = 1) -> Iterator[list[Any]]:
         """Yield the labels of each sentence of a stream, in constant memory.
@@ -402,35 +496,72 @@ class Tagger(BaseEstimator):
         if batch:
             yield from self.predict(batch)
 
-    def predict_spans(self, X: Any, strict: bool = False) -> list[list[ScoredSpan]]:
+    def predict_spans(
+        self, X: Any, strict: bool = False, given: Any = None, rules: Any = None
+    ) -> list[list[ScoredSpan]]:
         """Return the spans of each sentence with their probabilities.
 
-        See `maxendnet.text.predict_spans`.
+        See `maxendnet.text.predict_spans`. With ``given`` or ``rules``, probabilities are conditional on them.
         """
         model, examples = self._fitted(), self.examples(X)
         scheme = self.scheme_ if self.inner_ is None else "BIOES"
-        return confidence.predict_spans(model, examples, scheme, self.temperature_, strict, self.outside_, self.inner_)
+        return confidence.predict_spans(
+            model, examples, scheme, self.temperature_, strict, self.outside_, self.inner_, *self._limits(given, rules)
+        )
 
-    def predict_top(self, X: Any, k: int = 5) -> list[list[Ranked]]:
+    def predict_top(self, X: Any, k: int = 5, given: Any = None, rules: Any = None) -> list[list[Ranked]]:
         """Return the k best labellings of each sentence with their probabilities.
 
         The first labelling is that of `predict`. The ranking includes the bias ``outside_``, but the probabilities do
-        not, so they need not decrease.
+        not, so they need not decrease. With ``given`` or ``rules``, probabilities are conditional on them.
         """
         return confidence.predict_ranked(
-            self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_
-        )
+            self._fitted(), self.examples(X), k, self.temperature_, self.outside_, self.inner_,
+            *self._limits(given, rules),
+        )  # fmt: skip
 
-    def predict_confidence(self, X: Any) -> list[Confidence]:
-        """Return the labels of each sentence with their probabilities."""
+    def predict_confidence(self, X: Any, given: Any = None, rules: Any = None) -> list[Confidence]:
+        """Return the labels of each sentence with their probabilities.
+
+        With ``given`` or ``rules``, probabilities are conditional on them.
+        """
         return confidence.predict_confidence(
-            self._fitted(), self.examples(X), self.temperature_, self.outside_, self.inner_
-        )
+            self._fitted(), self.examples(X), self.temperature_, self.outside_, self.inner_,
+            *self._limits(given, rules),
+        )  # fmt: skip
+
+    def predict_marginals(self, X: Any, given: Any = None, rules: Any = None) -> list[Any]:
+        """Return the probability of each label at each token.
+
+        Parameters
+        ----------
+        X, given, rules
+            As for `predict`. Probabilities are conditional on given labels and rules.
+
+        Returns
+        -------
+        list of ndarray of shape (n_tokens, n_labels)
+            The columns are those of ``labels_``. Probabilities are calibrated if the tagger is.
+
+        Examples
+        --------
+        >>> tagger = Tagger().fit([["Ada", "met", "Bob"]], [["B-PER", "O", "B-PER"]])
+        >>> (marginals,) = tagger.predict_marginals([["Ada", "met"]])
+        >>> tagger.labels_.tolist(), (marginals[0] > 0.5).tolist()
+        (['B-PER', 'O'], [True, False])
+        """
+        model, (given, rules) = self._fitted(), self._limits(given, rules)
+        examples, bound = confidence.bind_tokens(model, self.examples(X), None, given, rules)
+        w = confidence.scaled_weights(model, self.temperature_)
+        node = bound.logsum(w, backend=model._backend())[1].node
+        if self.inner_ is not None:
+            node = node @ (self.inner_.names[:, None] == self.labels_)
+        return list(examples.split(node))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the span F1, or the token accuracy if labels are not span tags."""
         self._fitted()
-        columns = Columns.of(X)
+        columns = self.features_.read(X)
         truth, _ = read_tags(y, self.scheme_, self.repair, columns.place)
         return span_scorer(self, columns, truth, self.scheme_)
 
@@ -454,7 +585,8 @@ class Tagger(BaseEstimator):
 
         if sentence is None:
             return explain_model(self._fitted(), top)
-        model, columns = self._fitted(), Columns.of([sentence])
+        model = self._fitted()
+        columns = self.features_.read([sentence])
         rules = None if self.inner_ is None else self.inner_.rules
         return explain_sentence(
             model, self.examples(columns), columns.cells[0], top, self.temperature_, self.outside_, rules
@@ -472,7 +604,7 @@ class Tagger(BaseEstimator):
         estimator = self._fitted()
         application = {
             "kind": "text",
-            "version": VERSION,
+            "version": VERSION if isinstance(self.features_, TokenFeatures) else OWN_FEATURES_VERSION,
             "features": self.features_.to_plain(),
             "scheme": self.scheme_,
             "temperature": self.temperature_,
@@ -482,8 +614,18 @@ class Tagger(BaseEstimator):
         save(estimator, path, application)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Tagger:
+    def load(cls, path: str | os.PathLike[str], features: Any = None) -> Tagger:
         """Read a tagger from a file that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or path-like
+        features : callable or list of callables, optional
+            The feature functions of the tagger. A file contains their names only.
+
+        Returns
+        -------
+        Tagger
 
         Raises
         ------
@@ -492,9 +634,11 @@ class Tagger(BaseEstimator):
         """
         content = read(path)
         application = content.header.get("application")
-        if not isinstance(application, dict) or (application.get("kind"), application.get("version")) != (
-            "text",
-            VERSION,
+        versions = (VERSION, OWN_FEATURES_VERSION)
+        if (
+            not isinstance(application, dict)
+            or application.get("kind") != "text"
+            or application.get("version") not in versions
         ):
             raise ModelFileError(
                 f"{os.fspath(path)} is a model, but not a tagger that this version can read; Tagger.save and maxendnet "
@@ -502,7 +646,10 @@ class Tagger(BaseEstimator):
             )
         estimator = load(path, content)
         try:
-            return cls._from_application(application, estimator)
+            fitted = cls._fitted_features(application["features"], estimator.model_.feature_names, features)
+            return cls._from_application(application, fitted, estimator)
+        except FunctionError as error:
+            raise FunctionError(f"{os.fspath(path)}: {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise ModelFileError(
@@ -510,10 +657,18 @@ class Tagger(BaseEstimator):
                 f"maxendnet train."
             ) from error
 
+    @staticmethod
+    def _fitted_features(plain: dict[str, Any], names: FeatureNames | None, functions: Any) -> Any:
+        """Return the features that `save` described."""
+        if "functions" in plain:
+            return OwnFeatures.from_plain(plain, FeatureNames() if names is None else names, functions)
+        if functions is not None:
+            raise FunctionError("the tagger has no feature functions; load it without features=.")
+        return TokenFeatures.from_plain(plain, names)
+
     @classmethod
-    def _from_application(cls, application: dict[str, Any], estimator: Any) -> Tagger:
+    def _from_application(cls, application: dict[str, Any], features: Any, estimator: Any) -> Tagger:
         """Return the tagger that `save` described, or raise an error if the description is invalid."""
-        features = TokenFeatures.from_plain(application["features"], estimator.model_.feature_names)
         if features.n_hashed is not None and features.n_hashed != estimator.n_features_in_:
             raise TextError(
                 f"there are {features.n_hashed} hashed features, but weights for {estimator.n_features_in_}"
@@ -527,9 +682,10 @@ class Tagger(BaseEstimator):
         inner = application.get("inner")
         if inner not in (None, "BIOES"):
             raise TextError(f"the internal tag scheme is {inner!r}")
-        tagger = cls(clone(features), clone(estimator))
+        tagger = cls(clone(features) if isinstance(features, TokenFeatures) else features.parts, clone(estimator))
         tagger.features_, tagger.estimator_, tagger.classes_ = features, estimator, estimator.classes_
         tagger.scheme_, tagger.temperature_, tagger.outside_ = scheme_of(application["scheme"]), temperature, outside
         tagger.inner_ = None if inner is None else InternalTags.of(estimator.classes_)
+        tagger.labels_ = labels_of(estimator.classes_, tagger.inner_)
         tagger.search_, tagger.validation_ = None, []
         return tagger

@@ -93,6 +93,16 @@ class TokenFeatures(BaseEstimator):
     gazetteers: Mapping[str, Any] | None = None
     clusters: Mapping[str, Any] | None = None
 
+    @property
+    def joins_labels(self) -> bool:
+        """Whether pairs of neighbouring labels have weights."""
+        return self.template_.bigram
+
+    @staticmethod
+    def read(X: Any) -> Columns:
+        """Convert sentences to `Columns`."""
+        return Columns.of(X)
+
     # ---- learning the names ------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None) -> TokenFeatures:
@@ -374,6 +384,13 @@ class TokenFeatures(BaseEstimator):
         )
         features._merged, features.feature_names_ = merged, feature_names
         return features
+
+    def renamed(self, names: FeatureNames | None, in_order: bool = True) -> TokenFeatures:
+        """Return these features with other names.
+
+        ``in_order`` is whether these are names of the fit in their order.
+        """
+        return self.from_plain(self.to_plain() | {"merged": self._merged or not in_order}, names)
 
 
 def default_template(columns: Columns) -> str:

@@ -232,6 +232,25 @@ class Columns:
         _check_rows(rows, offsets)
         return cls(tuple(map(list, zip(*rows))), offsets)
 
+    @classmethod
+    def of_objects(cls, sentences: Any) -> Columns:
+        """Convert sentences whose tokens may be any objects, such as feature dicts.
+
+        Unless all tokens are strings or tuples, they are the cells of a single column.
+
+        Examples
+        --------
+        >>> Columns.of_objects([[{"word": "It"}, {"word": "works"}]]).column(0)
+        [[{'word': 'It'}, {'word': 'works'}]]
+        """
+        if isinstance(sentences, (str, bytes, Columns)) or not isinstance(sentences, Iterable):
+            return cls.of(sentences)
+        lists = [_tokens(i, sentence) for i, sentence in enumerate(sentences)]
+        tokens = list(chain.from_iterable(lists))
+        if set(map(type, tokens)) <= {str, tuple}:
+            return cls.of(lists)
+        return cls((tokens,), offsets_of(map(len, lists)))
+
 
 def _tokens(i: int, sentence: Any) -> Sequence[Any]:
     if type(sentence) is list:

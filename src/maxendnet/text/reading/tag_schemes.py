@@ -174,6 +174,42 @@ def read_tags(
     return rows, chosen
 
 
+def has_unknown(sentences: Iterable[Iterable[Any]]) -> bool:
+    """Whether there are unknown labels or sets of labels."""
+    return any(label is UNKNOWN or isinstance(label, (set, frozenset)) for row in sentences for label in row)
+
+
+def read_partial_tags(
+    sentences: Iterable[Any], scheme: str = "auto", repair: bool = False, place: Place = numbered_place
+) -> tuple[list[list[Any]], str]:
+    """Check or repair tags as `read_tags`, with unknown labels and sets of labels.
+
+    Sets are checked for misspelt tags.
+
+    Examples
+    --------
+    >>> read_partial_tags([["B-PER", {"I-PER", "O"}, UNKNOWN]])[0][0][1] == {"I-PER", "O"}
+    True
+    """
+    rows = as_lists(sentences)
+    tags, chosen = read_tags(without_sets(rows), scheme, repair, place)
+    forms = {form_of(tag) for row in tags for tag in row} | {"outside"}
+    for i, row in enumerate(rows):
+        for t, label in enumerate(row):
+            if not isinstance(label, (set, frozenset)):
+                continue
+            wrong = sorted(str(member) for member in label if form_of(member) not in forms)
+            if chosen != LABELS and wrong:
+                raise TextError(f"{place(i, t)}: {wrong[0]!r} in a set of labels is not a tag of {chosen}.")
+            tags[i][t] = frozenset(label)
+    return tags, chosen
+
+
+def without_sets(rows: list[list[Any]]) -> list[list[Any]]:
+    """Return the labels with `UNKNOWN` instead of sets."""
+    return [[UNKNOWN if isinstance(label, (set, frozenset)) else label for label in row] for row in rows]
+
+
 def as_lists(sentences: Iterable[Any]) -> list[list[Any]]:
     """Convert the tags of each sentence to a list."""
     return [row.tolist() if isinstance(row, np.ndarray) else list(row) for row in sentences]

@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.data.examples import Examples
+from maxendnet.data.labels import read_labels
+from maxendnet.data.truth import possible_labels
+from maxendnet.data.unknown import UNKNOWN
 from maxendnet.estimators.fitted import Labellings
 from maxendnet.structures import Chain, Independent
 from maxendnet.structures.base import decode
@@ -77,12 +80,14 @@ def scaled_weights(model: Any, temperature: float) -> FloatArray:
     return scaled
 
 
-def bind_tokens(model: Any, X: Any, inner: InternalTags | None = None) -> tuple[Examples, Any]:
-    """Return examples and the structure bound to them.
+def bind_tokens(
+    model: Any, X: Any, inner: InternalTags | None = None, given: Any = None, rules: Any = None
+) -> tuple[Examples, Any]:
+    """Return examples and the structure bound to them, limited to given labels and rules.
 
     Raise `TextError` if the structure has one label for all tokens.
     """
-    examples, bound = model._prepare(X, rules=None if inner is None else inner.rules)
+    examples, bound = model._prepare(X, given, inner.rules if rules is None and inner is not None else rules)
     if model.model_.whole:
         raise TextError(
             f"{model.model_.structure!r} assigns one label to all tokens, so there are no token labels or spans."
@@ -104,8 +109,9 @@ def log_scores(model: Any, examples: Examples, bound: Any, w: FloatArray, labels
 
 
 def predict_confidence(
-    model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
-) -> list[Confidence]:
+    model: Any, X: Any, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None,
+    given: Any = None, rules: Any = None,
+) -> list[Confidence]:  # fmt: skip
     """Predict labellings with probabilities of each label and the whole labelling.
 
     Parameters
@@ -119,6 +125,8 @@ def predict_confidence(
         `maxendnet.text.fitting.outside_bias`.
     inner : InternalTags, optional
         Conversion of the labels of the model to the user's tags, if they differ.
+    given, rules : optional
+        Known labels of the model and rules, as for ``model.predict``. Probabilities are conditional on them.
 
     Returns
     -------
@@ -132,7 +140,7 @@ def predict_confidence(
     >>> prediction.labels, bool(prediction.sequence <= min(prediction.tokens))
     (['D', 'N'], True)
     """
-    examples, bound = bind_tokens(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner, given, rules)
     w = scaled_weights(model, temperature)
     labels = decode(bound, w, model._backend(), added_scores(model.classes_, outside / temperature))
     log_partition, marginals = bound.logsum(w, backend=model._backend())
@@ -146,8 +154,9 @@ def predict_confidence(
 
 
 def predict_ranked(
-    model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None
-) -> list[list[Ranked]]:
+    model: Any, X: Any, k: int = 5, temperature: float = 1.0, outside: float = 0.0, inner: InternalTags | None = None,
+    given: Any = None, rules: Any = None,
+) -> list[list[Ranked]]:  # fmt: skip
     """Predict the k best labellings of each example, best first.
 
     The first labelling is that of `predict_confidence`.
@@ -158,7 +167,7 @@ def predict_ranked(
     X : as for ``model.predict``
     k : int, default=5
     temperature : float, default=1.0
-    outside, inner : as for `predict_confidence`
+    outside, inner, given, rules : as for `predict_confidence`
         The ranking includes ``outside``, but the probabilities do not, so they need not decrease.
 
     Returns
@@ -173,7 +182,7 @@ def predict_ranked(
     >>> [ranked.labels for ranked in best], round(sum(ranked.probability for ranked in best), 6)
     ([['N'], ['D']], 1.0)
     """
-    examples, bound = bind_tokens(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner, given, rules)
     log_partition, _ = bound.logsum(scaled_weights(model, temperature), backend=model._backend())
     added = added_scores(model.classes_, outside)
     shown = list if inner is None else inner.as_bio
@@ -196,6 +205,8 @@ def predict_spans(
     strict: bool = False,
     outside: float = 0.0,
     inner: InternalTags | None = None,
+    given: Any = None,
+    rules: Any = None,
 ) -> list[list[ScoredSpan]]:
     """Predict the spans of each example, with exact probabilities.
 
@@ -214,7 +225,7 @@ def predict_spans(
         Divisor of the scores; see `fit_temperature`.
     strict : bool, default=False
         Whether to leave out spans that violate the scheme.
-    outside, inner : as for `predict_confidence`
+    outside, inner, given, rules : as for `predict_confidence`
 
     Returns
     -------
@@ -229,17 +240,17 @@ def predict_spans(
     >>> span.start, span.end, span.type, bool(0.5 < span.probability < 1)
     (0, 2, 'PER', True)
     """
-    examples, bound = bind_tokens(model, X, inner)
+    examples, bound = bind_tokens(model, X, inner, given, rules)
     w = scaled_weights(model, temperature)
     classes = model.classes_.tolist()
     chosen = scheme_of(scheme) if scheme != "auto" else scheme_of_labels(classes)
-    rules = span_rules(classes, chosen)
+    pattern = span_rules(classes, chosen)
     labels = decode(bound, w, model._backend(), added_scores(model.classes_, outside / temperature))
     spans = [find_spans(tags, chosen, strict) for tags in Labellings.split(model.classes_[labels], examples.offsets)]
     if is_chain(model, bound):
-        probabilities = list(_along_chains(bound, w, rules, spans))
+        probabilities = list(_along_chains(bound, w, pattern, spans))
     else:
-        probabilities = _clamped(model, examples, w, rules, labels, spans)
+        probabilities = _clamped(model, _with_given(model, examples, given), w, pattern, labels, spans, rules)
     return [
         [ScoredSpan(*span, min(probability, 1.0)) for span, probability in zip(*sentence)]
         for sentence in zip(spans, probabilities)
@@ -329,8 +340,9 @@ def _clamped(
     rules: SpanRules,
     labels: NDArray[Any],
     spans: Sequence[Sequence[Span]],
+    limits: Any = None,
 ) -> list[list[float]]:
-    """Return the probability of each span, for any structure.
+    """Return the probability of each span, for any structure, with the rules ``limits``.
 
     It is the partition function with the labels of the span fixed, divided by the unrestricted partition function.
     """
@@ -339,7 +351,7 @@ def _clamped(
     for i, (sentence_spans, codes) in enumerate(zip(spans, _by_example(examples, labels))):
         example = replace(examples[i], y=None)
         free = _allowed_classes(example, classes)
-        total = _log_partition(model, example, w) if sentence_spans else 0.0
+        total = _log_partition(model, example, w, limits) if sentence_spans else 0.0
         values = []
         for start, end, _ in sentence_spans:
             allowed = free.copy()
@@ -350,7 +362,7 @@ def _clamped(
             if end < len(codes):
                 allowed[end] &= ~rules.joined[codes[end - 1]]
             clamped = replace(example, allowed=allowed, labels=classes)
-            values.append(float(np.exp(_log_partition(model, clamped, w) - total)))
+            values.append(float(np.exp(_log_partition(model, clamped, w, limits) - total)))
         probabilities.append(values)
     return probabilities
 
@@ -364,5 +376,17 @@ def _allowed_classes(example: Examples, classes: tuple[Any, ...]) -> NDArray[np.
     return np.stack([columns.get(label, never) for label in classes], axis=1)
 
 
-def _log_partition(model: Any, example: Examples, w: FloatArray) -> float:
-    return float(model.model_.bind(example).logsum(w)[0][0])
+def _with_given(model: Any, examples: Examples, given: Any) -> Examples:
+    """Return the examples with given labels as allowed labels."""
+    if given is None:
+        return examples
+    classes = tuple(model.classes_.tolist())
+    allowed = _allowed_classes(examples, classes)
+    for t, label in enumerate(read_labels(given, examples.offsets, flat=False, name="given").tolist()):
+        if label is not UNKNOWN:
+            allowed[t] &= np.isin(np.arange(len(classes)), [classes.index(name) for name in possible_labels([label])])
+    return replace(examples, allowed=allowed, labels=classes)
+
+
+def _log_partition(model: Any, example: Examples, w: FloatArray, rules: Any = None) -> float:
+    return float(model.model_.bind(example, rules=rules).logsum(w)[0][0])
