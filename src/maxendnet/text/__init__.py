@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from maxendnet.text.reading.spans import write_tags as write_tags
     from maxendnet.text.reading.tag_schemes import check_tags as check_tags
     from maxendnet.text.reading.tag_schemes import convert_tags as convert_tags
+    from maxendnet.text.reading.tokenizer import Token as Token
+    from maxendnet.text.reading.tokenizer import tokenize as tokenize
     from maxendnet.text.results.confidence import predict_confidence as predict_confidence
     from maxendnet.text.results.confidence import predict_ranked as predict_ranked
     from maxendnet.text.results.confidence import predict_spans as predict_spans

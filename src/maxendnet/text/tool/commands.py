@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -430,8 +430,15 @@ def scheme_rules(y: Any, scheme: str) -> dict[str, Any]:
 @click.argument("file", type=PATH, default="-")
 @click.option("-o", "--out", type=PATH, default="-", show_default="standard output", help="File to write.")
 @click.option(
-    "--text", is_flag=True, help="The input is plain text: one sentence per line, tokens separated by spaces."
+    "--text",
+    is_flag=True,
+    help="The input is plain text, one sentence per line. Spans and JSON have character offsets.",
 )
+@click.option(
+    "--tokens", type=click.Choice(["auto", "words", "characters", "spaces"]), default="auto",
+    help="With --text: words and punctuation, single characters, or text between spaces; auto is characters for the "
+    "template characters, and words otherwise."
+)  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["columns", "spans", "json"]), default="columns",
     help="columns: the input with a label column; spans: one line per span; json: one JSON object per sentence."
@@ -442,24 +449,29 @@ def scheme_rules(y: Any, scheme: str) -> dict[str, Any]:
 )
 @file_options
 def tag(
-    model: Path, file: Path, out: Path, text: bool, form: str, confidence: bool, top: int | None, separator: str | None,
-    comment: str | None,
+    model: Path, file: Path, out: Path, text: bool, tokens: str, form: str, confidence: bool, top: int | None,
+    separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
     """Label the sentences of a column file, or of plain text.
 
-    Additional columns of the input, such as a true label, are copied to the output and otherwise ignored.
+    Additional columns of the input, such as a true label, are copied to the output and otherwise ignored. Each sentence
+    is written as soon as it is labelled.
 
     \b
     Examples:
       maxendnet tag names.medn new.txt > labelled.txt
-      echo "Ada met Bob in Paris ." | maxendnet tag names.medn --text
+      echo "Ada met Bob in Paris." | maxendnet tag names.medn --text
       maxendnet tag names.medn new.txt --format spans
       maxendnet tag names.medn test.txt | maxendnet evaluate -
     """
     from maxendnet.text.tagger import Tagger
 
     tagger = Tagger.load(model)
-    blocks = text_sentences(file) if text else columns_of(file, separator, comment)
+    if tokens != "auto" and not text:
+        raise click.UsageError("--tokens is an option of --text.")
+    if tokens == "auto":
+        tokens = "characters" if tagger.features_.template_name_ == "characters" else "words"
+    blocks = text_blocks_of(file, tokens) if text else map(Block, columns_of(file, separator, comment))
     show = str(out) != "-" or not sys.stdout.isatty()
     _write(out, _labelled(tagger, blocks, form, confidence, top, show))
 
@@ -471,19 +483,31 @@ def columns_of(path: Path, separator: str | None, comment: str | None, block_byt
     return stream_columns(path, unescaped(separator), comment=comment, block_bytes=block_bytes)
 
 
-def text_sentences(path: Path) -> Iterator[Any]:
-    """Yield the sentences of plain text as they arrive."""
+class Block(NamedTuple):
+    """Sentences that are labelled together."""
+
+    columns: Any
+    lines: list[str] | None = None
+    """The line of each sentence, for plain text."""
+    tokens: list[Any] | None = None
+    """The tokens of each line, with character offsets."""
+
+
+def text_blocks_of(path: Path, by: str) -> Iterator[Block]:
+    """Yield the sentences of plain text as they arrive, one per line."""
     from maxendnet.text.reading.columns import Columns
     from maxendnet.text.reading.text_files import name_of, text_blocks
+    from maxendnet.text.reading.tokenizer import tokenize
 
     for text in text_blocks(path, name_of(path)):
-        sentences = [line.split() for line in text.split("\n") if line.strip()]
-        if sentences:
-            yield Columns.of(sentences)
+        pairs = [(line, tokenize(line, by)) for line in text.split("\n")]
+        lines, tokens = [line for line, row in pairs if row], [row for _, row in pairs if row]
+        if tokens:
+            yield Block(Columns.of([[token.text for token in row] for row in tokens]), lines, tokens)
 
 
 def _labelled(
-    tagger: Any, blocks: Iterator[Any], form: str, confidence: bool, top: int | None, show: bool
+    tagger: Any, blocks: Iterator[Block], form: str, confidence: bool, top: int | None, show: bool
 ) -> Iterator[str]:
     """Yield the output for each block of sentences."""
     from maxendnet.text.reading.columns import columns_text
@@ -491,7 +515,8 @@ def _labelled(
     n_columns = tagger.features_.n_columns_in_
     first = 0
     with progress_bar(show=show, desc="tag", unit=" sentences", leave=False) as progress:
-        for sentences in blocks:
+        for block in blocks:
+            sentences = block.columns
             if sentences.n_columns < n_columns:
                 raise TextError(
                     f"{sentences.source or 'the text'}: {sentences.n_columns} columns, but the tagger needs "
@@ -501,10 +526,9 @@ def _labelled(
             if form == "columns":
                 # the blank line ends the last sentence for the next program of a pipe
                 yield columns_text(sentences, *_label_columns(tagger, X, confidence)) + "\n"
-            elif form == "spans":
-                yield _span_lines(tagger, X, first)
             else:
-                yield _json_lines(tagger, X, top)
+                rows = _span_records(tagger, X, block)
+                yield _span_lines(rows, first) if form == "spans" else _json_lines(tagger, X, block, rows, top)
             first += len(X)
             progress.update(len(X))
 
@@ -529,29 +553,47 @@ def _label_columns(tagger: Any, X: Any, confidence: bool) -> list[list[list[str]
     return [labels, [[f"{p:.4f}" for p in prediction.tokens] for prediction in predictions]]
 
 
-def _span_lines(tagger: Any, X: Any, first: int) -> str:
+def _span_records(tagger: Any, X: Any, block: Block) -> list[list[dict[str, Any]]]:
+    """Return the spans of each sentence, with character offsets for plain text."""
+    sentences = []
+    for i, (words, spans) in enumerate(zip(X.column(0), tagger.predict_spans(X))):
+        records = []
+        for span in spans:
+            record = {**span._asdict(), "probability": round(span.probability, 6)}
+            if block.lines is None or block.tokens is None:
+                record["text"] = " ".join(words[span.start : span.end])
+            else:
+                start, end = block.tokens[i][span.start].start, block.tokens[i][span.end - 1].end
+                record |= {"start_char": start, "end_char": end, "text": block.lines[i][start:end]}
+            records.append(record)
+        sentences.append(records)
+    return sentences
+
+
+def _span_lines(rows: list[list[dict[str, Any]]], first: int) -> str:
     lines = []
-    for i, (words, spans) in enumerate(zip(X.column(0), tagger.predict_spans(X)), first):
-        for start, end, kind, probability in spans:
-            lines.append(f"{i}\t{start}\t{end}\t{kind}\t{probability:.4f}\t{' '.join(words[start:end])}\n")
+    for i, spans in enumerate(rows, first):
+        for span in spans:
+            cells = [i, span["start"], span["end"], span["type"], f"{span['probability']:.4f}"]
+            if "start_char" in span:
+                cells += [span["start_char"], span["end_char"]]
+            lines.append("\t".join(map(str, [*cells, " ".join(span["text"].split())])) + "\n")
     return "".join(lines)
 
 
-def _json_lines(tagger: Any, X: Any, top: int | None) -> str:
+def _json_lines(tagger: Any, X: Any, block: Block, rows: list[list[dict[str, Any]]], top: int | None) -> str:
     words = X.column(0)
     best = tagger.predict_top(X, top) if top is not None else [None] * len(words)
-    rows = zip(words, tagger.predict_confidence(X), tagger.predict_spans(X), best)
     lines = []
-    for tokens, prediction, spans, ranked in rows:
-        record: dict[str, Any] = {
+    for i, (tokens, prediction, spans, ranked) in enumerate(zip(words, tagger.predict_confidence(X), rows, best)):
+        record: dict[str, Any] = {}
+        if block.lines is not None and block.tokens is not None:
+            record = {"text": block.lines[i], "offsets": [[token.start, token.end] for token in block.tokens[i]]}
+        record |= {
             "tokens": tokens, "labels": prediction.labels,
             "confidence": [round(float(p), 6) for p in prediction.tokens],
             "probability": round(prediction.sequence, 6),
-            "spans": [
-                {**span._asdict(), "probability": round(span.probability, 6),
-                 "text": " ".join(tokens[span.start : span.end])}
-                for span in spans
-            ],
+            "spans": spans,
         }  # fmt: skip
         if ranked is not None:
             record["top"] = [{"probability": round(r.probability, 6), "labels": r.labels} for r in ranked]
