@@ -120,7 +120,7 @@ def words() -> re.Pattern[str]:
 def marks() -> str:
     """Return all combining characters as ranges of a character class."""
     codes = [code for code in range(FIRST_MARK, sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"]
-    ranges = []
+    ranges: list[list[int]] = []
     for code in codes:
         if ranges and ranges[-1][1] == code - 1:
             ranges[-1][1] = code
