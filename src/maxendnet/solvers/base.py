@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from maxendnet.piece import Piece
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.bound.capabilities import Capabilities
 from maxendnet.utils.progress import progress_bar
+from maxendnet.utils.state_fields import CHECKED_BY_OWNER, AnyFloat, require
 from maxendnet.utils.warn import warn_caller
 
 
@@ -26,9 +27,9 @@ class TraceRow(NamedTuple):
     n_pass: int
     seconds: float
     n_oracle: int
-    primal: float
-    dual: float
-    gap: float
+    primal: AnyFloat
+    dual: AnyFloat
+    gap: AnyFloat
     n_nonzero: int
 
 
@@ -65,17 +66,21 @@ class Result:
     w: FloatArray
     eta: FloatArray | None
     primal: float
-    dual: float
-    gap: float
+    dual: AnyFloat
+    gap: AnyFloat
     which: str
-    cost: float
+    cost: AnyFloat
     n_pass: int
     converged: bool
     reason: str
     state: Any
-    trace: list[TraceRow] = field(default_factory=list)
+    trace: Annotated[list[TraceRow], CHECKED_BY_OWNER] = field(default_factory=list)
     solver: str = ""
     """Name of the solver, and the rule that chose it."""
+
+    def check(self, problem: Problem) -> None:
+        """Check that the state is a record."""
+        require(isinstance(self.state, tuple) or is_dataclass(self.state), "the state of a result is not a record")
 
 
 class WorkerLost(RuntimeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,14 @@ from maxendnet.solvers.blocks import parts as of_part
 from maxendnet.solvers.blocks.parts import Part, make_part
 from maxendnet.solvers.blocks.updates import BlockState, first_state
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import (
+    CHECKED_BY_OWNER,
+    ROUNDING,
+    NonNegative,
+    Values,
+    require,
+    require_equal,
+)
 
 MAX_HALVINGS = 7
 """Largest default value of ``ramp``."""
@@ -38,13 +46,13 @@ class DualState:
 
     problem: Problem
     """The problem whose examples and costs define the dual point."""
-    C: float
+    C: NonNegative
     """Size of the dual simplices, which grows to the C of the problem in the first passes."""
-    eta: FloatArray
+    eta: Annotated[FloatArray, Values("blocks")]
     """In the padded layout of the kernels."""
-    average: FloatArray
+    average: Annotated[FloatArray, Values(may_be_empty=True)]
     """Weighted average of eta over the rounds; empty if the solver does not average."""
-    states: list[BlockState] = field(default_factory=list)
+    states: Annotated[list[BlockState], CHECKED_BY_OWNER] = field(default_factory=list)
     """The states of the parts if no backend holds them, else empty."""
     sizes: list[int] = field(default_factory=list)
     """Number of examples in each part."""
@@ -73,6 +81,20 @@ class DualState:
             backend, handles = self.held
             states = backend.each(of_part.collect, handles, self.n_changes)
         return replace(self, eta=self.eta.copy(), average=self.average.copy(), states=states, held=None)
+
+    def check(self, problem: Problem) -> None:
+        """Check the states of the parts."""
+        n_examples, n_parts, first = problem.n_examples, len(self.sizes), 0
+        require(
+            len(self.states) == n_parts and sum(self.sizes) == n_examples,
+            f"the parts have {self.sizes} examples, but the problem {n_examples}",
+        )
+        require(1 <= self.n_rounds <= max(n_examples, 1), f"n_rounds is {self.n_rounds}")
+        require(self.C <= problem.C * (1 + ROUNDING), f"C is {self.C}, expected at most {problem.C}")
+        for part, size in zip(self.states, self.sizes):
+            require_equal(part.C, n_parts * self.C, "C of a part")
+            part.check(problem, first, first + size)
+            first += size
 
 
 @dataclass(eq=False, repr=False)
@@ -186,7 +208,8 @@ class BlockFrankWolfe(Solver):
         else:
             shards = problem.data.parts(n_parts)
             K = len(shards)
-            seeds = [None] * K if states else [rng] if K == 1 else rng.spawn(K)
+            # not rng.spawn: NumPy 1.26 does not copy the seeds that it draws from
+            seeds = [None] * K if states else [rng] if K == 1 else rng.integers(2**63, size=K).tolist()
             handles = backend.hold(make_part, shards, [
                 (problem.loss, problem.prior, K * problem.C, K, (K * state.C, seed, tol), part_state, state.n_changes)
                 for seed, part_state in zip(seeds, states or [None] * K)

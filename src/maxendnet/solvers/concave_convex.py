@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -25,6 +25,7 @@ from maxendnet.solvers.base import (
 from maxendnet.solvers.lbfgs import LBFGS
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import NonNegative, Values, require
 
 FIRST_TOL = 0.03
 """Tolerance of the first convex problem, whose solution is only used for the next completion."""
@@ -34,7 +35,7 @@ class Round(NamedTuple):
     """Weights of a round, and the convex problem with labels completed by these weights."""
 
     completed: Problem
-    objective: float
+    objective: Annotated[float, Values(also=(np.inf,))]
     """Objective at these weights of the problem with unknown labels (not of the convex problem)."""
     result: Result | None = None
     """Solution of the previous convex problem, which contains these weights; None at the start."""
@@ -50,8 +51,8 @@ class RoundsState(NamedTuple):
     """Best round of the previous starts."""
     rng: np.random.Generator
     tol: float
-    round_tol: float
-    decrease: float = np.inf
+    round_tol: NonNegative
+    decrease: NonNegative = np.inf
     """Relative decrease of the objective in the last round."""
     n_rounds: int = 0
     starts_left: int = 0
@@ -75,6 +76,11 @@ class RoundsState(NamedTuple):
         if self.best_before is None or self.current.objective < self.best_before.objective:
             return self.current
         return self.best_before
+
+    def check(self, problem: Problem) -> None:
+        """Check that rounds have solutions."""
+        require(self.current.result is not None or not np.isfinite(self.decrease), "a round has no solution")
+        require(self.best_before is None or self.best_before.result is not None, "the best round has no solution")
 
 
 @dataclass(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,7 @@ from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.subproblems.cuts import Cuts, violated
 from maxendnet.solvers.subproblems.master_problem import solve_master
+from maxendnet.utils.state_fields import Values, require, require_equal
 
 MAX_IDLE = {"one": 20, "n": 3}
 """Consecutive passes without dual weight after which a cut is dropped, for each value of ``slacks``."""
@@ -24,10 +25,10 @@ class CuttingPlaneState(NamedTuple):
     """State of `CuttingPlane`: the cuts, and the best points so far."""
 
     cuts: Cuts
-    gram: FloatArray
+    gram: Annotated[FloatArray, Values("any")]
     """(n_cuts, n_cuts): inner products of the rows of the cuts."""
     w: FloatArray
-    primal: float
+    primal: Annotated[float, Values(also=(np.inf,))]
     eta: FloatArray
     gain: float
     dual: float
@@ -35,6 +36,15 @@ class CuttingPlaneState(NamedTuple):
     fingerprint: str
     slacks: str
     finished: bool = False
+
+    def check(self, problem: Problem) -> None:
+        """Recompute the inner products, and compare the cuts with the losses."""
+        gram = capable(problem.prior, "gram").gram(self.cuts.rows, self.cuts.rows)
+        require_equal(self.gram, gram, "gram")
+        require_equal(self.C, problem.C, "C", rounding=0.0)
+        one = self.slacks == "one" and not self.cuts.examples.any()
+        require(one or self.slacks == "n", "the cuts belong to another number of slacks")
+        self.cuts.check_below(self.w, problem, of_examples=self.slacks == "n")
 
 
 @dataclass(eq=False, repr=False)

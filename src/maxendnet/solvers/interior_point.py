@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet.losses.soft_hinge import SoftHinge
-from maxendnet.priors.base import capable
+from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation
 from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside
@@ -24,6 +24,7 @@ from maxendnet.solvers.smoothing import (
     with_hessian,
 )
 from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
+from maxendnet.utils.state_fields import NonNegative, require
 
 ENTROPY_SHARE, BARRIER_SHARE = 0.7, 0.6
 """Largest shares of the requested gap that the entropy term and the barrier of the bounds may contribute at the end of
@@ -66,7 +67,7 @@ class PathState(NamedTuple):
     points: tuple[DualPoint, ...]
     """As in `SmoothingState`."""
     tol: float
-    width: float
+    width: NonNegative
     n_steps: int = 0
     n_falls: int = 0
     """Number of times that the barriers have been reduced."""
@@ -76,7 +77,7 @@ class PathState(NamedTuple):
     """Step at which the Hessian was computed; None if it was not computed for the current barriers."""
     held: NDArray[np.bool_] | None = None
     """Mask of the weights that are held at zero; None on the path."""
-    near: float = ZEROING_GAP
+    near: NonNegative = ZEROING_GAP
     """Share of the requested gap at which weights are set to zero."""
     w: FloatArray | None = None
     primal: float = np.inf
@@ -87,6 +88,12 @@ class PathState(NamedTuple):
     def temperature(self) -> float:
         """Temperature of the soft maximum; 0 for the log loss."""
         return self.soft.loss.temperature if isinstance(self.soft.loss, SoftHinge) else 0.0
+
+    def check(self, problem: Problem) -> None:
+        """Check the path."""
+        require(len(self.points) >= 2, f"the path has {len(self.points)} dual points, expected at least 2")
+        smooth = self.held is not None or offers(problem.prior, "smooth")
+        require(smooth, f"the prior on the path is {problem.prior!r}, which is not smooth")
 
 
 @dataclass(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,15 @@ from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.curvature.factor import Factor
+from maxendnet.utils.state_fields import (
+    ROUNDING_SINGLE,
+    NonNegative,
+    Values,
+    require,
+    require_equal,
+    require_shape,
+    rounding_of,
+)
 
 MAX_DENSE_FEATURES = 512
 """Largest number of features for which a dense matrix of feature products is computed."""
@@ -27,19 +36,19 @@ the optimum the gradient norm does not decrease in every step.)"""
 class Curvature(NamedTuple):
     """Approximate inverse Hessian, built from the last changes of the weights (s) and of the gradient (y)."""
 
-    first: FloatArray
+    first: Annotated[FloatArray, Values(low=0.0)]
     """Diagonal of the initial inverse Hessian, up to a factor."""
     s: tuple[FloatArray, ...] = ()
     y: tuple[FloatArray, ...] = ()
-    curves: tuple[float, ...] = ()
+    curves: tuple[NonNegative, ...] = ()
     """``s . y`` of each change."""
-    between: FloatArray | None = None
+    between: Annotated[FloatArray, Values("any")] | None = None
     """Inverse Hessian of the node weights, used instead of the diagonal: one matrix for all labels, of shape
     (n_features, n_features), or one per label, of shape (n_labels, n_features, n_features)."""
     n_labels: int = 0
     whole: Factor | None = None
     """Factorised Hessian, used instead of ``first`` and ``between``."""
-    covered: NDArray[np.intp] | None = None
+    covered: Annotated[NDArray[np.intp], Values("any", below="weights")] | None = None
     """Positions of the weights that ``whole`` covers; the diagonal is used for the others."""
 
     @classmethod
@@ -130,6 +139,17 @@ class Curvature(NamedTuple):
                 product[:n] = (self.between @ of_labels.T[:, :, None])[:, :, 0].T.ravel()
         return product
 
+    def check(self, problem: Problem) -> None:
+        """Check the numbers of changes, and the shapes of the Hessians."""
+        require(len(self.s) == len(self.y) == len(self.curves), "s, y and curves have different lengths")
+        if self.between is not None:
+            n, n_labels = problem.structure.layout.n_features, problem.structure.layout.n_labels
+            require_shape(self.between, (n, n) if self.between.ndim == 2 else (n_labels, n, n), "between")
+            require(self.n_labels == n_labels, f"the curvature has {self.n_labels} labels, expected {n_labels}")
+        require((self.whole is None) == (self.covered is None), "whole and covered must be given together")
+        if self.whole is not None and self.covered is not None:
+            require_shape(self.covered, self.whole.size.shape, "covered")
+
 
 def inverse_of(hessian: FloatArray) -> FloatArray | None:
     """Return the inverse of a Hessian with a row for each feature, or None if its entries are tiny or not finite.
@@ -184,7 +204,7 @@ class SmoothState(NamedTuple):
     curvature: Curvature
     single: bool = True
     """Whether passes use float32."""
-    first_norm: float = 1.0
+    first_norm: NonNegative = 1.0
     tol: float = 1e-3
     finished: bool = False
     least_norm: float = np.inf
@@ -196,6 +216,17 @@ class SmoothState(NamedTuple):
     relaxation_gap: float = 0.0
     """See `Partial`."""
     search: Search = Search()
+
+    def check(self, problem: Problem) -> None:
+        """Recompute loss and gradient, from which the certificate follows."""
+        total = problem.loss_and_gradient(self.w, single=self.single)
+        rounding, loss = max(ROUNDING_SINGLE if self.single else 0.0, rounding_of(problem)), problem.C * total.loss
+        scale = max(abs(loss), 1e-3 * abs(problem.at_zero), 1e-300)
+        for name in ("loss", "cost", "relaxation_gap"):
+            require_equal(problem.C * getattr(self, name), problem.C * getattr(total, name), name, scale, rounding)
+        penalty = problem.prior.penalty(self.w)
+        require_equal(self.value, penalty + loss, "value", max(scale, abs(penalty)), rounding)
+        require_equal(self.loss_slope, total.gradient, "loss_slope", scale / problem.C, rounding)
 
 
 @dataclass(eq=False, repr=False)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
+from maxendnet.priors import Gaussian
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.problem.placed import PlacedData
 from maxendnet.solvers.base import Evaluation, Solver
@@ -18,6 +20,7 @@ from maxendnet.structures.bound.kernel_structure import single_is_enough
 from maxendnet.structures.weights.layout import Layout
 from maxendnet.structures.weights.padding import lanes, pad_rows, transition_range
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import ROUNDING_SINGLE, Values, require, require_equal, require_shape
 
 FIRST_POTENTIAL = 25.0
 """Initial potential of the true labels. In float32 this gives the true labelling a probability of 1."""
@@ -33,33 +36,36 @@ MIN_CHANGE = {"float32": 1e-6, "float64": 1e-11}
 enough, and `PotentialAscent.evaluate` recomputes all marginals."""
 
 
+IN_SAME_PRECISION = ("node_potentials", "matrix_potentials", "node_marginals", "matrix_marginals", "eta", "weights")
+
+
 @dataclass
 class PotentialState:
     """State of `PotentialAscent`: a dual point, represented by potentials. Its arrays are changed in place."""
 
-    node_potentials: NDArray[Any]
+    node_potentials: Annotated[NDArray[Any], Values("nodes lanes")]
     """(n_nodes, lanes), where ``lanes`` is the padded number of labels."""
-    matrix_potentials: NDArray[Any]
+    matrix_potentials: Annotated[NDArray[Any], Values("examples edge_types labels lanes")]
     """(n_examples, n_edge_types, n_labels, lanes)"""
-    node_marginals: NDArray[Any]
-    matrix_marginals: NDArray[Any]
+    node_marginals: Annotated[NDArray[Any], Values("nodes lanes", low=0.0)]
+    matrix_marginals: Annotated[NDArray[Any], Values("examples edge_types labels lanes", low=0.0)]
     """Edge marginals, summed over the edges of each example."""
-    eta: NDArray[Any]
+    eta: Annotated[NDArray[Any], Values("any")]
     """In the padded layout of the kernels. Not updated by passes if all weights have the same prior variance."""
-    weights: NDArray[Any]
+    weights: Annotated[NDArray[Any], Values("any", also=(-np.inf,))]
     """Prior mean given ``eta``, in the layout and precision of the recursions."""
-    steps: FloatArray
+    steps: Annotated[FloatArray, Values("examples", low=0.0)]
     """(n_examples,): the best step size at the last visit of each example."""
-    gaps: FloatArray
+    gaps: Annotated[FloatArray, Values("examples", low=0.0, also=(np.inf,))]
     """(n_examples,): approximate block gap of each example before its last update."""
-    entropies: FloatArray
+    entropies: Annotated[FloatArray, Values("examples")]
     """(n_examples,): entropy plus expected cost."""
-    truths: FloatArray
+    truths: Annotated[FloatArray, Values("examples", also=(-np.inf, np.inf))]
     """(n_examples,): log-probability of the true labelling."""
     rng: np.random.Generator
     data: PlacedData
     """The examples to which the potentials belong."""
-    row_variance: FloatArray | None = None
+    row_variance: Annotated[FloatArray, Values("any", low=0.0)] | None = None
     """(n_features + 1,): factor of the prior means of the weights of each feature, and of all other weights; None is 1.
     `ProximalAscent` sets it."""
     primal: float = 0.0
@@ -69,8 +75,36 @@ class PotentialState:
 
     def in_double(self) -> None:
         """Continue in float64."""
-        for name in ("node_potentials", "matrix_potentials", "node_marginals", "matrix_marginals", "eta", "weights"):
+        for name in IN_SAME_PRECISION:
             setattr(self, name, getattr(self, name).astype(np.float64))
+
+    def check(self, problem: Problem) -> None:
+        """Check the arrays that the kernels index, which have no bounds checks, and recompute eta and weights."""
+        self.check_shapes(problem, problem)
+        require(self.row_variance is None, "row_variance is that of another solver")
+        ascent, expected = PotentialAscent(), replace(self)
+        ascent.set_eta(problem, expected, self.recomputed_eta(problem))
+        self.check_same(expected, ("weights",) if isinstance(problem.prior, Gaussian) else ("weights", "eta"))
+
+    def check_shapes(self, problem: Problem, inside: Problem) -> None:
+        """Check the shapes of eta and weights, which belong to ``inside``, and the precision of all arrays."""
+        dtype = self.node_potentials.dtype
+        weights = inside.structure.blocks.for_search(np.zeros(inside.n_weights), dtype.type)
+        require_shape(self.eta, (inside.structure.blocks.size,), "eta of the potentials")
+        require_shape(self.weights, weights.shape, "weights of the potentials")
+        for name in IN_SAME_PRECISION:
+            require(getattr(self, name).dtype == dtype, f"{name} has another precision than node_potentials")
+        require(np.array_equal(np.isinf(self.weights), np.isinf(weights)), "weights are infinite at other places")
+        require(self.data is problem.data, "the potentials belong to other examples")
+
+    def recomputed_eta(self, problem: Problem) -> FloatArray:
+        """Return the eta that follows from the potentials."""
+        return PotentialAscent().refresh(problem.replace(), deepcopy(self, {id(self.data): self.data}))
+
+    def check_same(self, expected: PotentialState, names: tuple[str, ...]) -> None:
+        """Compare arrays with those that follow from the potentials."""
+        for name in names:
+            require_equal(getattr(self, name), getattr(expected, name), name, 1e-3, ROUNDING_SINGLE)
 
 
 @dataclass(eq=False, repr=False)

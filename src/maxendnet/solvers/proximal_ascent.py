@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ from maxendnet.solvers.subproblems.working_set import WorkingSet, working_set
 from maxendnet.structures.weights.layout import Layout
 from maxendnet.structures.weights.padding import padded_from_search, search_from_padded
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import (
+    CHECKED_BY_OWNER,
+    NonNegative,
+    Positive,
+    Values,
+    require,
+    require_shape,
+)
 
 KEEP_ABOVE = 0.8
 """A weight is in the working set if it is nonzero, or if ``|eta_k|`` is at least this share of the L1 factor."""
@@ -45,17 +53,17 @@ class ProximalAscentState:
 
     keep: NDArray[np.bool_]
     """(n_weights,): mask of the working set."""
-    inner: PotentialState
-    tau: float
-    centre: NDArray[Any]
+    inner: Annotated[PotentialState, CHECKED_BY_OWNER]
+    tau: Positive
+    centre: Annotated[NDArray[Any], Values("any")]
     """Centre of the proximal problem on the working set, in the padded layout and precision of ``inner.eta``."""
-    last_weights: NDArray[Any]
+    last_weights: Annotated[NDArray[Any], Values("any")]
     """The weights at the last move of the centre, before extrapolation by ``push``, in the same layout."""
-    push: float
+    push: NonNegative
     n_pass: int = 0
-    w: Any = None
+    w: FloatArray | None = None
     """The best weights so far, for the full problem."""
-    eta: Any = None
+    eta: FloatArray | None = None
     """The eta from which the best weights were computed."""
     primal: float = np.inf
     dual: float = -np.inf
@@ -77,6 +85,22 @@ class ProximalAscentState:
         if cached is None or cached[0] is not self.keep:
             cached = self._restricted = self.keep, working_set(problem, self.keep)
         return cached[1]
+
+    def check(self, problem: Problem) -> None:
+        """Check the potentials, and recompute eta and weights of the working set."""
+        require(self.push < 1, f"push is {self.push}, expected less than 1")
+        inner, restricted = self.inner, working_set(problem, self.keep).problem
+        inner.check_shapes(problem, restricted)
+        for array in (self.centre, self.last_weights):
+            require_shape(array, inner.eta.shape, "the centre")
+            require(array.dtype == inner.eta.dtype, "the centre has another precision than eta")
+        variance = relative_variances(restricted)
+        same = inner.row_variance is variance or np.array_equal(inner.row_variance, variance)  # type: ignore[arg-type]
+        require(same, "row_variance is that of other examples")
+        solver, expected = ProximalAscent(), replace(self, inner=replace(inner))
+        eta, centre = inner.recomputed_eta(problem), solver._unpadded(problem, expected, self.centre)
+        solver._set_eta(problem, expected, eta, centre)
+        inner.check_same(expected.inner, ("weights", "eta") if penalty_factors(problem.prior)[0] > 0 else ("weights",))
 
 
 @dataclass(eq=False, repr=False)

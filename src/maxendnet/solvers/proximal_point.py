@@ -16,6 +16,7 @@ from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
 from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
+from maxendnet.utils.state_fields import Positive
 
 MIN_CHANCE = 0.02
 """Smallest sampling weight of an example, relative to the mean. An example whose gap was 0 at the previous centre must
@@ -49,13 +50,13 @@ class ProximalState(NamedTuple):
     """The current proximal problem, and the best points so far."""
 
     rho: float
-    tau: float
+    tau: Positive
     centre: FloatArray
     dual_state: BlockState
     problem: Problem
     """The problem whose examples and costs define the dual point."""
     n_pass: int = 0
-    w: Any = None
+    w: FloatArray | None = None
     primal: float = np.inf
     dual: float = -np.inf
     here: float = np.inf

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirement
 from maxendnet.solvers.concave_convex import ConcaveConvex
 from maxendnet.structures.base import Table
 from maxendnet.utils.checks import is_number, require_count
+from maxendnet.utils.state_fields import Values
 
 ADJUSTMENTS = 10
 """Number of steps that adjust the frequencies of predicted labels to those of the known labels."""
@@ -27,7 +28,7 @@ class SelfTrainingState(NamedTuple):
     result: Result
     rng: np.random.Generator
     tol: float
-    labels: NDArray[np.int32]
+    labels: Annotated[NDArray[np.int32], Values("nodes", below="labels")]
     changed: float = 1.0
     """Share of the unlabelled nodes whose predicted label changed in the last round."""
     n_rounds: int = 1

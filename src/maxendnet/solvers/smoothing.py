@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from maxendnet.solvers.curvature.soft_curvature import soft_curvature
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import Values, require
 
 MAX_POINTS = 20
 """Largest number of dual points in a mixture."""
@@ -50,10 +51,14 @@ class SmoothingState(NamedTuple):
     value_before: float = np.inf
     """Soft objective at the last evaluation."""
     finished: bool = False
-    mixed: int = -1
+    mixed: Annotated[int, Values(low=-1)] = -1
     """Step at which the best mixture was last computed."""
     hessian_from: int = 0
     """First step at which the Hessian may be computed."""
+
+    def check(self, problem: Problem) -> None:
+        """Check the number of dual points."""
+        require(len(self.points) >= 2, f"the path has {len(self.points)} dual points, expected at least 2")
 
 
 @dataclass(eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,15 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.subproblems.l1_projection import project_l1_ball
 from maxendnet.solvers.subproblems.line_search import best_step
 from maxendnet.utils.checks import is_number, require_count
+from maxendnet.utils.state_fields import (
+    ROUNDING,
+    Values,
+    require,
+    require_equal,
+    require_point,
+    require_shape,
+    rounding_of,
+)
 
 STEP_IN_BALL = 0.3
 """Default step size in the L1 ball, relative to ``radius / sqrt(sum of all |C g|^2 so far)``."""
@@ -34,9 +43,9 @@ class Iterate(NamedTuple):
 
     eta: FloatArray
     gain: float
-    mass: FloatArray
+    mass: Annotated[FloatArray, Values("any", low=0.0)]
     """Share of the available dual weight that each example uses; a single entry for batch steps."""
-    w: FloatArray
+    w: Annotated[FloatArray, Values(may_be_empty=True)]
     """Weights in the L1 ball; empty under a prior with a cumulant, where weights are derived from ``eta``."""
 
     def moved(self, corner: Corner, share: float, example: int, w: FloatArray) -> Iterate:
@@ -171,6 +180,22 @@ class SubgradientState(NamedTuple):
     """Corner of all examples at the iterate; None for online steps."""
     candidate: Candidate | None = None
     """The best iterate so far (the last one if ``average=False``); None for online steps."""
+
+    def check(self, problem: Problem) -> None:
+        """Check the dual weights of the iterates, and recompute the corner."""
+        n_weights = problem.n_weights if hasattr(problem.prior, "radius") else 0
+        for at in (self.at, self.average):
+            require_shape(at.mass, self.at.mass.shape, "mass")
+            require(at.mass.shape in ((1,), (max(problem.n_examples, 1),)), "mass belongs to other examples")
+            require((at.mass <= 1 + ROUNDING).all(), "mass is above 1")
+            require_shape(at.w, (n_weights,), "w of an iterate")
+        require_equal(self.C, problem.C, "C", rounding=0.0)
+        moved = self.at.mass.any() or self.average.mass.any()
+        require(self.n_steps > 0 or not moved, "the iterate has moved, but n_steps is 0")
+        if self.corner is not None:
+            corner, rounding = corner_at(problem, geometry_of(problem).weights(self.at)), rounding_of(problem)
+            require_point(self.corner[:2], corner[:2], "the corner", rounding)
+            require_equal(self.corner.risk, corner.risk, "risk of the corner", 1e-3 * problem.at_zero, rounding)
 
 
 @dataclass(eq=False, repr=False)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Solver, check_requirements, missing, require_solver_or_none, run
+from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, missing, require_solver_or_none, run
 from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+from maxendnet.utils.state_fields import NonNegative, Values, require
 
 # Smallest variance relative to the largest one. A weight with this variance is returned as 0. float64 has 16 digits,
 # and the Gaussian problems are solved to fewer than 10.
@@ -21,16 +22,21 @@ MIN_VARIANCE_RATIO = 1e-10
 class VariationalState(NamedTuple):
     """State of `Variational`: the variances of the next Gaussian problem, and the solution of the last one."""
 
-    variance: FloatArray
+    variance: Annotated[FloatArray, Values(low=5e-324)]
     rng: np.random.Generator
-    inner_tol: float
-    used_variance: FloatArray | None = None
-    inner: Any = None  # Result
+    inner_tol: NonNegative
+    used_variance: Annotated[FloatArray, Values(low=5e-324)] | None = None
+    inner: Result | None = None
     objective: float = np.nan
     last_objective: float = np.nan
     n_done: int = 0
-    loose: float = 0.1
+    loose: NonNegative = 0.1
     finished: str = ""
+
+    def check(self, problem: Problem) -> None:
+        """Check that the solution and its variances belong together."""
+        n_missing = (self.inner is None) + (self.used_variance is None) + (self.n_done == 0)
+        require(n_missing in (0, 3), f"the solution and its variances do not match n_done = {self.n_done}")
 
 
 @dataclass(eq=False, repr=False)

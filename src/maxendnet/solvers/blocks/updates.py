@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxendnet import _kernels
 from maxendnet.backends.threads import n_shards
+from maxendnet.data.ragged import gather
 from maxendnet.problem import FloatArray, Problem
+from maxendnet.structures.base import sums
 from maxendnet.structures.bound.kernel_structure import single_is_enough
+from maxendnet.utils.state_fields import NonNegative, Values, require, require_equal, require_shape
 
 MAX_WORK_PER_CALL = 5e7
 """Multiplications in one kernel call, about a tenth of a second. Ctrl-C is handled between calls."""
@@ -24,13 +27,13 @@ class BlockState:
 
     sets: _kernels.ActiveSets
     """Active labellings (those with dual weight) and their dual weights."""
-    eta: FloatArray
+    eta: Annotated[FloatArray, Values("blocks")]
     """In the padded layout of the kernels."""
-    weights: NDArray[Any]
+    weights: Annotated[NDArray[Any], Values("any", also=(-np.inf,))]
     """Prior mean given ``eta``, in the layout and precision of decoding."""
-    gaps: FloatArray
+    gaps: Annotated[FloatArray, Values("any", low=0.0, also=(np.inf,))]
     """Last known gap of every block."""
-    C: float
+    C: NonNegative
     """Size of the dual simplices. `BlockFrankWolfe` increases it to the C of the problem in the first passes."""
     rng: np.random.Generator
 
@@ -38,6 +41,27 @@ class BlockState:
         """Return an independent copy."""
         arrays = {name: getattr(self, name).copy() for name in ("sets", "eta", "weights", "gaps")}
         return replace(self, **arrays, rng=deepcopy(self.rng))
+
+    def check(self, problem: Problem, first: int = 0, last: int | None = None) -> None:
+        """Check the active labellings of the examples from ``first`` to ``last``: they are the dual point."""
+        structure = problem.structure
+        lengths, sample_weight = np.diff(structure.offsets)[first:last], structure.sample_weight[first:last]
+        require_shape(self.gaps, lengths.shape, "gaps")
+        expected = structure.blocks.for_search(np.zeros(problem.n_weights), self.weights.dtype.type)
+        require(
+            self.weights.shape == expected.shape and np.array_equal(np.isinf(self.weights), np.isinf(expected)),
+            "the weights have another shape, or are infinite at other places than forbidden pairs of labels",
+        )
+        nodes, active, labels, alpha, cost = self.sets.__getstate__()
+        require(np.array_equal(nodes, lengths), "the active labellings belong to other examples")
+        require(np.all((labels >= 0) & (labels < structure.n_labels)), "an active labelling has an unknown label")
+        require(np.isfinite(alpha).all() and (alpha >= 0).all(), "a dual weight is negative or not finite")
+        owner = np.repeat(np.arange(len(active)), active)
+        total = np.bincount(owner, alpha, minlength=len(active))
+        require_equal(total, self.C * sample_weight, "the sum of the dual weights of an example")
+        positions, offsets = gather(structure.offsets, owner + first)
+        table = problem.cost_table
+        require_equal(cost, sums(table.rows[table.row[positions], labels], offsets), "the cost of a labelling", 1.0)
 
 
 def first_state(problem: Problem, C: float, seed: Any, tol: float) -> BlockState:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from maxendnet.problem import FloatArray
+from maxendnet.problem import FloatArray, Problem
+from maxendnet.utils.state_fields import Values, require
 
 RIDGE = 1e-5
 """Added to the unit diagonal of the scaled matrix before it is factorised in float32."""
@@ -24,8 +25,8 @@ class Factor(NamedTuple):
     array([ 2., -1.])
     """
 
-    lower: NDArray[np.float32]
-    size: FloatArray
+    lower: Annotated[NDArray[np.float32], Values("covered covered")]
+    size: Annotated[FloatArray, Values("covered", low=5e-324)]
     """The diagonal of D."""
 
     @classmethod
@@ -50,3 +51,8 @@ class Factor(NamedTuple):
         """Return ``A^-1 v``."""
         half = blas.strsv(self.lower.T, (v / self.size).astype(np.float32), trans=1)
         return blas.strsv(self.lower.T, half).astype(np.float64) / self.size
+
+    def check(self, problem: Problem) -> None:
+        """Check that the matrix is regular."""
+        require(len(self.size) <= problem.n_weights, "the factorised Hessian covers more weights than there are")
+        require(self.lower.diagonal().all(), "the factorised Hessian is singular")

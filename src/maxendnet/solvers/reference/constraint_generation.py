@@ -33,6 +33,10 @@ class ProgrammeState(NamedTuple):
     dual: float = -np.inf
     finished: bool = False
 
+    def check(self, problem: Problem) -> None:
+        """Compare the cuts with the losses."""
+        self.cuts.check_below(self.w, problem, of_examples=True)
+
 
 @dataclass(eq=False, repr=False)
 class ConstraintGeneration(Solver):

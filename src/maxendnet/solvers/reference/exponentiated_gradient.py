@@ -11,6 +11,7 @@ import numpy as np
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.reference.base import DualSolver
 from maxendnet.utils.checks import is_number
+from maxendnet.utils.state_fields import NonNegative, require, require_point, rounding_of
 
 # Candidates for the initial bonus B of true labels in log alpha; 0 is the uniform distribution.
 STARTS = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
@@ -30,6 +31,10 @@ def best_start(value: Callable[[float], float]) -> float:
     return max(values, key=values.__getitem__)
 
 
+MAX_POTENTIAL = 1e100
+"""Largest factor of costs and labels in a checkpoint."""
+
+
 class GibbsState(NamedTuple):
     """Dual point ``log alpha_i(y) = A l_i(y) + W . f(x_i, y) + B r_i(y)`` + constant.
 
@@ -39,10 +44,16 @@ class GibbsState(NamedTuple):
     A: float
     W: FloatArray
     B: float
-    step: float
+    step: NonNegative
     eta: FloatArray
     cost: float
     finished: bool = False
+
+    def check(self, problem: Problem) -> None:
+        """Recompute the dual point."""
+        require(max(abs(self.A), abs(self.B)) <= MAX_POTENTIAL, f"the potentials have A={self.A} and B={self.B}")
+        _, eta, cost = problem.gibbs(self.A, self.W, self.B)
+        require_point((self.eta, self.cost), (eta, cost), "the potentials", rounding_of(problem))
 
 
 @dataclass(eq=False, repr=False)

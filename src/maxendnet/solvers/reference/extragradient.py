@@ -10,8 +10,9 @@ import numpy as np
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation
 from maxendnet.solvers.reference.base import DualSolver
-from maxendnet.solvers.reference.exponentiated_gradient import STARTS
+from maxendnet.solvers.reference.exponentiated_gradient import MAX_POTENTIAL, STARTS
 from maxendnet.utils.checks import is_number
+from maxendnet.utils.state_fields import NonNegative, require, require_equal, require_point, rounding_of
 
 
 class Gibbs(NamedTuple):
@@ -24,6 +25,13 @@ class Gibbs(NamedTuple):
     eta: FloatArray
     cost: float
 
+    def check(self, problem: Problem) -> None:
+        """Recompute the dual point."""
+        require(max(abs(self.A), abs(self.B)) <= MAX_POTENTIAL, f"the potentials have A={self.A} and B={self.B}")
+        value, eta, cost = problem.gibbs(self.A, self.W, self.B)
+        require_point((self.eta, self.cost), (eta, cost), "the potentials", rounding_of(problem))
+        require_equal(self.value, value, "value of the potentials", 1.0, rounding_of(problem))
+
 
 class SaddleState(NamedTuple):
     """The two players (alpha and mu), their averages, and the step size."""
@@ -33,15 +41,15 @@ class SaddleState(NamedTuple):
     """Average of the dual points; the player mu is ``phi'(eta)``."""
     cost: float
     """The same average of their costs."""
-    total: float
+    total: NonNegative
     """Total weight in these averages: the sum of the step sizes."""
     mean_eta: FloatArray
     """Average of the eta of the trial points; under a Gaussian prior its mean is the average of the trial mu."""
     mean_cost: float
     """The same average of their costs."""
-    size: float
+    size: NonNegative
     mu: FloatArray
-    C: float
+    C: NonNegative
     finished: bool = False
 
 

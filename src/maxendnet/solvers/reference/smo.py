@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,17 @@ from maxendnet.solvers.reference.base import DualSolver
 from maxendnet.solvers.subproblems.line_search import best_step
 from maxendnet.structures.base import Table, sums, table_values
 from maxendnet.utils.checks import require_count
+from maxendnet.utils.state_fields import ROUNDING, Values, require, require_point, require_shape
 
 
 class LabellingState(NamedTuple):
     """A dual point, represented by the labellings with dual weight other than the true ones."""
 
-    examples: NDArray[np.int64]
+    examples: Annotated[NDArray[np.int64], Values("labellings", below="examples")]
     """Example of each labelling, ascending."""
-    alpha: FloatArray
+    alpha: Annotated[FloatArray, Values("labellings", low=0.0)]
     """Dual weight of each labelling."""
-    labels: NDArray[np.int32]
+    labels: Annotated[NDArray[np.int32], Values("any", below="labels")]
     """All labellings, concatenated."""
     eta: FloatArray
     cost: float
@@ -32,6 +33,16 @@ class LabellingState(NamedTuple):
     problem: Problem
     """The problem to which the labellings belong."""
     rng: np.random.Generator
+
+    def check(self, problem: Problem) -> None:
+        """Check the dual weights, and recompute the dual point."""
+        require(np.all(np.diff(self.examples) >= 0), "the examples of the labellings are not in ascending order")
+        require_shape(self.labels, (int(np.diff(problem.structure.offsets)[self.examples].sum()),), "labels")
+        total = np.bincount(self.examples, self.alpha, minlength=problem.n_examples)
+        allowed = problem.C * problem.structure.sample_weight * (1 + ROUNDING)
+        require(np.all(total <= allowed), "the dual weights of an example exceed C times its sample weight")
+        expected = with_sums(problem, self)
+        require_point((self.eta, self.cost), (expected.eta, expected.cost), "the labellings")
 
 
 @dataclass(eq=False, repr=False)

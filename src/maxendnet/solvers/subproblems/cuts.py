@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +10,18 @@ from scipy import sparse
 
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.structures.base import table_values
+from maxendnet.utils.state_fields import Values, require, rounding_of
 
 
 class Cuts(NamedTuple):
     """Linear functions ``gain - row . w`` below the hinge of an example, or below the sum of all losses."""
 
-    examples: NDArray[np.int64]
+    examples: Annotated[NDArray[np.int64], Values("cuts", below="examples")]
     """Example of every cut; 0 for cuts below the sum of all losses."""
-    rows: Any
+    rows: Annotated[Any, Values("cuts weights")]
     """csr_array of shape (n_cuts, n_weights)"""
-    gains: FloatArray
-    idle: NDArray[np.int64]
+    gains: Annotated[FloatArray, Values("cuts")]
+    idle: Annotated[NDArray[np.int64], Values("cuts", low=0)]
     """Consecutive passes in which the cut had no dual weight."""
 
     @classmethod
@@ -41,6 +42,20 @@ class Cuts(NamedTuple):
     def take(self, keep: NDArray[np.bool_]) -> Cuts:
         """Return the cuts for which ``keep`` is true."""
         return Cuts(self.examples[keep], self.rows[keep], self.gains[keep], self.idle[keep])
+
+    def check_below(self, w: FloatArray, problem: Problem, of_examples: bool) -> None:
+        """Check that the cuts are below the losses, at a few weights around w."""
+        rng = np.random.default_rng(0)
+        size = float(np.abs(w).max(initial=0.0)) or 1.0
+        for at in (w, 10.0 * w, *rng.normal(0.0, size, (2, problem.n_weights))):
+            losses: Any
+            if of_examples:
+                losses = violated(problem, at, Cuts.none(problem.n_weights)).hinge[self.examples]
+            else:
+                losses = problem.loss_and_gradient(at, gradient=False).loss
+            below = self.gains - self.rows @ at
+            allowed = rounding_of(problem) * (1.0 + np.abs(below) + np.abs(losses))
+            require(np.all(below <= losses + allowed), "a cut exceeds the loss")
 
 
 class Violated(NamedTuple):
