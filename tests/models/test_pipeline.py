@@ -158,3 +158,12 @@ def test_models_alone_do_not_import_transformers():
     assert (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"
     )
+
+
+def test_attributes_keep_their_memory_order(tmp_path):
+    """Results of matrix products depend on it in the last bits."""
+    model = make_pipeline(OnNodes(PCA(2)), L2CRF()).fit(*data())
+    components = model[0].transformer_.components_ = np.asfortranarray(model[0].transformer_.components_)
+    again = saved(model, tmp_path)[0].transformer_.components_
+    assert again.strides == components.strides
+    assert_array_equal(again, components)

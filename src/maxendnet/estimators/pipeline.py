@@ -55,10 +55,15 @@ def _describe_step(name: str, step: Any, plain: ToPlain) -> dict[str, Any]:
     def value(key: str, item: Any) -> Any:
         return plain(item, f"{name}__{key}")
 
+    attributes = {key: getattr(fitted, key) for key in ATTRIBUTES[type(fitted)]}
+    # products of matrices depend on the memory order in the last bits
+    transposed = [key for key, item in attributes.items() if isinstance(item, np.ndarray) and np.isfortran(item)]
+
     return {
         "name": name,
         "transformer": [type(fitted).__name__, {k: value(k, v) for k, v in fitted.get_params(deep=False).items()}],
-        "attributes": {key: value(key, getattr(fitted, key)) for key in ATTRIBUTES[type(fitted)]},
+        "attributes": {key: value(key, item.T if key in transposed else item) for key, item in attributes.items()},
+        "transposed": transposed,
         "is_dense": bool(step.is_dense_),
         "n_features_in": int(step.n_features_in_),
         "feature_names": value("feature_names", encoded),
@@ -93,7 +98,8 @@ def _build_step(step: Any, value: FromPlain) -> OnNodes:
     plain = {key: value(item) for key, item in settings.items()}
     fitted, n_features = make(CLASSES[name], plain), checks.count(part("n_features_in"), "n_features_in")
     for key in ATTRIBUTES[CLASSES[name]]:
-        setattr(fitted, key, value(entry(part("attributes"), key, f"the attributes of {name}")))
+        item = value(entry(part("attributes"), key, f"the attributes of {name}"))
+        setattr(fitted, key, item.T if key in step.get("transposed", ()) else item)
     fitted.n_features_in_ = n_features
     names = value(part("feature_names"))
     built = OnNodes(make(CLASSES[name], plain))

@@ -78,9 +78,10 @@ def _walk(value: Any, problem: Problem, where: str, check: bool = True) -> None:
         for item in value if isinstance(value, (tuple, list)) else ():
             _walk(item, problem, where, check)
         return
-    hints, sizes = _hints(type(value)), dict[str, int]()
+    kind: type = type(value)
+    hints, sizes = _hints(kind), dict[str, int]()
     for name, hint in hints.items():
-        _check_type(getattr(value, name), hint, problem, f"{name} of {where}", sizes, _default(type(value), name))
+        _check_type(getattr(value, name), hint, problem, f"{name} of {where}", sizes, _default(kind, name))
     inside = _problem_inside(value, problem)
     for name, hint in hints.items():
         owned = CHECKED_BY_OWNER in getattr(hint, "__metadata__", ())
@@ -98,11 +99,11 @@ def _is_record(value: Any) -> bool:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     """Return the declarations of the fields of a record; those that are not compared are not saved, and so None."""
     hints = get_type_hints(kind, include_extras=True)
     if issubclass(kind, tuple):
-        return {name: hints[name] for name in kind._fields}  # type: ignore[attr-defined]
+        return {name: hints[name] for name in kind._fields}
     return {field.name: hints[field.name] if field.compare else None for field in fields(kind)}
 
 
@@ -225,7 +226,8 @@ def _refuse(value: Any, where: str, expected: str) -> None:
 
 def _check_claims(record: Any, problem: Problem) -> None:
     """Check the objective, dual points and dual value of a record against the examples."""
-    hints = _hints(type(record))
+    kind: type = type(record)
+    hints = _hints(kind)
     if not problem.convex:
         return
     objective, floor, rounding = np.inf, 1e-3 * abs(problem.at_zero), rounding_of(problem)

@@ -292,6 +292,7 @@ class ProximalAscent(Solver):
             self._set_working_set(problem, state, keep, centre, last)
         if state.tau != tau or state.keep is not old:
             self._set_eta(problem, state, eta, centre)
+        assert state.w is not None  # the objective is finite
         eta_of_best = state.eta if penalty_factors(problem.prior)[1] > 0 else None
         return Evaluation(state.w, eta_of_best, state.primal, state.dual, gap, gap)
 

@@ -177,6 +177,7 @@ class ProximalPoint(Solver):
 
     def evaluate(self, problem: Problem, state: ProximalState) -> Evaluation:
         state = self._certify(problem, state)
+        assert state.w is not None  # the objective is finite
         return Evaluation.certified(problem, state.w, None, state.primal, state.dual)
 
 

@@ -138,14 +138,14 @@ class Variational(Solver):
         return n_pass > 0
 
     def evaluate(self, problem: Problem, state: VariationalState) -> Evaluation:
-        inner, prior = state.inner, problem.prior
+        inner, variance, prior = state.inner, state.used_variance, problem.prior
+        assert inner is not None and variance is not None  # `due` waits for the first problem
         if not (offers(prior, "exact", "conjugate")):
             change = problem.relative(abs(state.last_objective - state.objective), state.objective)
             return Evaluation(inner.w, None, state.objective, np.nan, np.nan, change, inner.which)
-        variance = state.used_variance
-        assert variance is not None  # `due` waits for the first problem
         mu = np.where(variance <= MIN_VARIANCE_RATIO * variance.max(initial=0.0), 0.0, inner.w)
         primal = problem.primal(mu)
+        assert inner.eta is not None  # Gaussian problems have a dual point
         dual, share = problem.dual(inner.eta, inner.cost)
         eta = share * inner.eta if offers(prior, "exact") else None
         return Evaluation.certified(problem, mu, eta, primal, dual, inner.which, share * inner.cost)
