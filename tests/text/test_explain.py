@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 from maxendnet import L2CRF, M3N, Chain, LapMEDN
 from maxendnet.text import Tagger, TextError, explain_model, explain_sentence
+from maxendnet.text.features.feature_counts import packed, unpacked
 
 SENTENCES = [["Ada", "Lovelace", "wrote"], ["We", "met", "Ada"], ["<b>Bob</b>", "&", "Ada", "met"]]
 TAGS = [["B-PER", "I-PER", "O"], ["O", "O", "B-PER"], ["B-PER", "O", "B-PER", "O"]]
@@ -51,9 +52,64 @@ def test_spread_and_relevance_are_those_of_the_posterior():
         model.model_.layout.segments(v).node for v in (model.posterior_.variance, model.posterior_.relevance)
     )
     for a, label in enumerate(["X", "Y"]):
-        for feature, _, spread, sure in explain_model(model).top[label]:
+        for feature, _, spread, sure, _ in explain_model(model).top[label]:
             k = model.feature_names_.index(feature)
             assert_allclose([spread, sure], [np.sqrt(variance[k, a]), relevance[k, a]])
+
+
+def occurrences(tagger, sentences):
+    X = tagger.examples(sentences).X
+    return dict(zip(tagger.estimator_.feature_names_, np.bincount(X.indices, minlength=X.shape[1]).tolist()))
+
+
+def test_features_have_their_number_of_training_tokens(tagger, tmp_path):
+    expected = occurrences(tagger, SENTENCES)
+    tagger.save(tmp_path / "m")
+    for fitted in (tagger, Tagger.load(tmp_path / "m")):
+        weights = [weight for weights in fitted.explain(top=20).top.values() for weight in weights]
+        assert {weight.feature: weight.count for weight in weights}.items() <= expected.items() | {
+            ("(bias)", None), ("(first token)", None), ("(last token)", None)
+        }  # fmt: skip
+        assert any(weight.count > 1 for weight in weights if weight.count)
+        reasons = [reason for token in fitted.explain(SENTENCES[0]).tokens for reason in token.reasons]
+        assert all(reason.count == expected.get(reason.name) for reason in reasons)
+        count = weights[0].count
+        text = str(fitted.explain(top=1))
+        assert f"  ({count} token" in text and f">{count}</td>" in fitted.explain(top=1).to_html()
+
+
+def test_counts_of_a_continued_fit_add_up():
+    tagger = Tagger("words", calibrate=False).fit(SENTENCES[:2], TAGS[:2]).partial_fit(SENTENCES[2:], TAGS[2:])
+    expected = occurrences(tagger, SENTENCES)
+    counts = dict(zip(tagger.estimator_.feature_names_, tagger.feature_counts_.tolist()))
+    first = occurrences(Tagger("words", calibrate=False).fit(SENTENCES[:2], TAGS[:2]), SENTENCES)
+    assert all(counts[name] == expected[name] for name in counts if name in first)
+    assert all(counts[name] <= expected[name] for name in counts)
+
+
+def test_damaged_counts_are_refused():
+    for text in ("", "a", 3, packed(np.ones(3, dtype=np.uint32)), packed(np.ones(5, dtype=np.uint32))):
+        with pytest.raises(TextError, match="the feature counts are damaged"):
+            unpacked(text, 4)
+
+
+def test_names_of_own_templates_show_their_macros():
+    tagger = Tagger("U0:%x[0,0]\nU01:%x[-1,lower]/%x[0,suffix2]\nB", calibrate=False).fit(SENTENCES, TAGS)
+    names = {weight.feature for weights in tagger.explain(top=50).top.values() for weight in weights}
+    assert "U0:Ada  [%x[0,0]]" in names and "U01:met/da  [%x[-1,lower]/%x[0,suffix2]]" in names
+
+
+@pytest.mark.parametrize("inner", [None, "BIOES"])
+def test_wrong_labels_are_compared_with_the_true_ones(inner):
+    tagger = Tagger("words", calibrate=False, inner=inner).fit(SENTENCES, TAGS)
+    truth = ["O", "O", "I-PER"]
+    tokens = tagger.explain(["Ada", "met", "Bob"], truth=truth).tokens
+    assert [token.truth for token in tokens][:2] == ["O", "O"]
+    assert tokens[0].runner_up == "O" and ", true label O" in str(tagger.explain(["Ada", "met", "Bob"], truth=truth))
+    assert "true label" in tagger.explain(["Ada", "met", "Bob"], truth=truth).to_html()
+    assert_allclose(sum(reason.contribution for reason in tokens[0].reasons), tokens[0].lead, atol=1e-9)
+    with pytest.raises(TextError, match="the sentence has 1 tokens, but there are 2 true labels"):
+        tagger.explain(["Ada"], truth=["O", "O"])
 
 
 def test_contributions_add_up_to_the_lead(tagger):

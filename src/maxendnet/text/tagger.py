@@ -28,6 +28,7 @@ from maxendnet.rules import bioes
 from maxendnet.selection.search import PathSearchCV
 from maxendnet.structures import Chain, Independent, as_structure
 from maxendnet.structures.base import decode
+from maxendnet.text.features.feature_counts import feature_counts, packed, unpacked
 from maxendnet.text.features.own_features import FunctionError, OwnFeatures
 from maxendnet.text.features.token_features import TokenFeatures
 from maxendnet.text.fitting.candidates import Calibration, Candidate, calibrate_best
@@ -38,7 +39,14 @@ from maxendnet.text.fitting.validation import Evaluation, Validation
 from maxendnet.text.reading.columns import Columns
 from maxendnet.text.reading.errors import TextError, check_count
 from maxendnet.text.reading.spans import OUTSIDE, scheme_of
-from maxendnet.text.reading.tag_schemes import has_unknown, problems_note, read_partial_tags, read_tags, without_sets
+from maxendnet.text.reading.tag_schemes import (
+    convert_tags,
+    has_unknown,
+    problems_note,
+    read_partial_tags,
+    read_tags,
+    without_sets,
+)
 from maxendnet.text.results import confidence
 from maxendnet.text.results.confidence import Confidence, Ranked, ScoredSpan
 from maxendnet.text.results.scores import span_scorer
@@ -136,6 +144,8 @@ class Tagger(BaseEstimator):
     features_ : TokenFeatures or OwnFeatures
     estimator_ : the fitted estimator
     scheme_ : str
+    feature_counts_ : ndarray of shape (n_features,) or None
+        Number of training tokens with each feature. None for old files.
     temperature_, outside_ : float
     inner_ : InternalTags or None
         Conversion of the model's BIOES labels to BIO tags, or None if the model does not use BIOES labels.
@@ -221,6 +231,7 @@ class Tagger(BaseEstimator):
         # attributes are set last, so that a fit that fails or is interrupted keeps those of the previous fit
         self.features_: Any = features
         self.estimator_: Any = estimator
+        self.feature_counts_: Any = feature_counts(chosen.examples, estimator.model_.feature_names)
         self.scheme_: str = scheme
         self.search_: PathSearchCV | None = search
         self.temperature_: float = calibration.temperature
@@ -261,6 +272,8 @@ class Tagger(BaseEstimator):
         estimator.partial_fit(examples, sample_weight=sample_weight)
         self.features_ = features.renamed(estimator.model_.feature_names, in_order=False)
         self.estimator_ = estimator
+        if self.feature_counts_ is not None:
+            self.feature_counts_ = feature_counts(examples, estimator.model_.feature_names, self.feature_counts_, names)
         return self
 
     def _refuse_new_labels(self, examples: Examples, columns: Columns) -> None:
@@ -565,7 +578,7 @@ class Tagger(BaseEstimator):
         truth, _ = read_tags(y, self.scheme_, self.repair, columns.place)
         return span_scorer(self, columns, truth, self.scheme_)
 
-    def explain(self, sentence: Any = None, top: int = 10) -> Any:
+    def explain(self, sentence: Any = None, top: int = 10, truth: Any = None) -> Any:
         """Explain the model by its largest weights, or explain the predicted labels of one sentence.
 
         Parameters
@@ -574,6 +587,8 @@ class Tagger(BaseEstimator):
             Sentence to explain. None explains the model.
         top : int, default=10
             Number of features for each label or token.
+        truth : list of labels, optional
+            True labels of the sentence. They are shown, and wrong labels are compared with them.
 
         Returns
         -------
@@ -581,15 +596,18 @@ class Tagger(BaseEstimator):
             Can be printed, displayed in a notebook, or converted by ``as_dict``, ``to_json``, ``to_frame`` and
             ``to_html``.
         """
-        from maxendnet.text.results.explain import explain_model, explain_sentence
+        from maxendnet.text.results.explain import FeatureTable, explain_model, explain_sentence
 
-        if sentence is None:
-            return explain_model(self._fitted(), top)
         model = self._fitted()
+        table = FeatureTable(self.feature_counts_, getattr(self.features_, "sources", ()))
+        if sentence is None:
+            return explain_model(model, top, table)
         columns = self.features_.read([sentence])
         rules = None if self.inner_ is None else self.inner_.rules
+        if truth is not None and self.inner_ is not None:
+            (truth,) = convert_tags([truth], "BIOES", "IOB2")
         return explain_sentence(
-            model, self.examples(columns), columns.cells[0], top, self.temperature_, self.outside_, rules
+            model, self.examples(columns), columns.cells[0], top, self.temperature_, self.outside_, rules, truth, table
         )
 
     def _fitted(self) -> Any:
@@ -610,6 +628,7 @@ class Tagger(BaseEstimator):
             "temperature": self.temperature_,
             "outside": self.outside_,
             "inner": None if self.inner_ is None else "BIOES",
+            "counts": None if self.feature_counts_ is None else packed(self.feature_counts_),
         }
         save(estimator, path, application)
 
@@ -687,5 +706,7 @@ class Tagger(BaseEstimator):
         tagger.scheme_, tagger.temperature_, tagger.outside_ = scheme_of(application["scheme"]), temperature, outside
         tagger.inner_ = None if inner is None else InternalTags.of(estimator.classes_)
         tagger.labels_ = labels_of(estimator.classes_, tagger.inner_)
+        counts = application.get("counts")  # old files do not have it
+        tagger.feature_counts_ = None if counts is None else unpacked(counts, estimator.n_features_in_)
         tagger.search_, tagger.validation_ = None, []
         return tagger

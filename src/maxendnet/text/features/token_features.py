@@ -385,6 +385,17 @@ class TokenFeatures(BaseEstimator):
         features._merged, features.feature_names_ = merged, feature_names
         return features
 
+    @property
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """Beginning of the feature names of each template line, and its macros, unless the names mention them."""
+        if self.template_name_ in READY:
+            return ()
+        return tuple(
+            (pattern.texts[0], "/".join(f"%x[{macro.row},{macro.column}]" for macro in pattern.macros))
+            for pattern in self.template_.patterns
+            if pattern.macros
+        )
+
     def renamed(self, names: FeatureNames | None, in_order: bool = True) -> TokenFeatures:
         """Return these features with other names.
 

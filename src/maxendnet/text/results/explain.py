@@ -31,6 +31,30 @@ EXTRA_FEATURES = {"bias": ("(bias)",), "ends": ("(first token)", "(last token)")
 """Names of the features that the options of a structure add."""
 
 
+class FeatureTable(NamedTuple):
+    """Full names of features, and how often they occurred in training."""
+
+    counts: NDArray[Any] | None = None
+    """(n_features,), or None if unknown."""
+    sources: tuple[tuple[str, str], ...] = ()
+    """Beginning of the feature names of each template line, and what the line contains."""
+
+    def name(self, name: str) -> str:
+        """Return the full name of a feature: with the cells of its template line, unless the name mentions them.
+
+        Examples
+        --------
+        >>> FeatureTable(sources=(("U0=", "word, lower[+1]"),)).name("U0=the/dog")
+        'U0=the/dog  [word, lower[+1]]'
+        """
+        lines = [(start, source) for start, source in self.sources if name.startswith(start)]
+        return f"{name}  [{max(lines, key=lambda line: len(line[0]))[1]}]" if lines else name
+
+    def count(self, number: int) -> int | None:
+        """Return the number of training tokens with a feature, or None if unknown."""
+        return None if self.counts is None or number >= len(self.counts) else int(self.counts[number])
+
+
 class Explanation:
     """Base class of explanations, with their output formats."""
 
@@ -76,6 +100,8 @@ class Weight(NamedTuple):
     """Standard deviation under the posterior, or None if there is no posterior."""
     relevance: float | None = None
     """``|P(w > 0) - P(w < 0)|``: 1 when the sign is certain."""
+    count: int | None = None
+    """Number of training tokens with the feature, or None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +141,15 @@ class ModelExplanation(Explanation):
         for left, row in zip(self.labels, self.transitions):
             for right, value in zip(self.labels, row):
                 rows.append(
-                    {"label": right, "left": left, "feature": None, "weight": value, "spread": None, "relevance": None}
+                    {
+                        "label": right,
+                        "left": left,
+                        "feature": None,
+                        "weight": value,
+                        "spread": None,
+                        "relevance": None,
+                        "count": None,
+                    }
                 )
         return rows
 
@@ -127,12 +161,23 @@ class ModelExplanation(Explanation):
         with_spread = any(weight.spread is not None for weights in self.top.values() for weight in weights)
         for label, weights in self.top.items():
             lines += ["", label]
-            for feature, weight, spread, relevance in weights:
+            for feature, weight, spread, relevance, count in weights:
                 more = f"  +- {spread:.3f}  relevance {relevance:.2f}" if with_spread else ""
-                lines.append(f"  {weight:+8.3f}{more}  {feature}")
+                lines.append(f"  {weight:+8.3f}{more}  {feature}{counted(count)}")
         if self.transitions:
             lines += ["", "Pairs of labels (rows: left label)", *_matrix(self.labels, self.transitions)]
         return "\n".join(lines)
+
+
+def counted(count: int | None) -> str:
+    """Return the number of training tokens with a feature, as the end of a line.
+
+    Examples
+    --------
+    >>> counted(3), counted(None)
+    ('  (3 tokens)', '')
+    """
+    return "" if count is None else f"  ({count:,} token{'s' if count != 1 else ''})"
 
 
 def _matrix(labels: Sequence[str], values: Sequence[Sequence[float]]) -> list[str]:
@@ -141,7 +186,7 @@ def _matrix(labels: Sequence[str], values: Sequence[Sequence[float]]) -> list[st
     return [head, *(f"{a:<{width}}" + "".join(f"{v:>{width}.2f}" for v in row) for a, row in zip(labels, values))]
 
 
-def explain_model(model: Any, top: int = 10) -> ModelExplanation:
+def explain_model(model: Any, top: int = 10, features: FeatureTable | None = None) -> ModelExplanation:
     """Explain a model by its largest weights.
 
     Parameters
@@ -149,6 +194,8 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
     model : a fitted estimator
     top : int, default=10
         Number of features for each label.
+    features : FeatureTable, optional
+        Names and counts of the features. None displays the names of the model.
 
     Returns
     -------
@@ -165,6 +212,7 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
     fitted = model.model_
     _refuse_states(model)
     layout, labels = fitted.layout, [str(label) for label in fitted.classes.tolist()]
+    table = FeatureTable() if features is None else features
     names = feature_names(model)
     spread = relevance = None
     if model.posterior_.kind != "point":
@@ -176,7 +224,9 @@ def explain_model(model: Any, top: int = 10) -> ModelExplanation:
         size = np.abs(columns[0])
         order = np.argsort(-size, kind="stable")[:top]
         largest[label] = [
-            Weight(names[k], *(float(column[k]) for column in columns)) for k in order.tolist() if size[k] > 0
+            Weight(table.name(names[k]), *(float(column[k]) for column in columns))._replace(count=table.count(k))
+            for k in order.tolist()
+            if size[k] > 0
         ]
     transitions = np.asarray(getattr(model, "transitions_", np.zeros(0)))
     return ModelExplanation(
@@ -224,6 +274,8 @@ class Reason(NamedTuple):
     """"feature", "neighbour", "outside" (outside bias) or "rest"."""
     contribution: float
     """Positive for the label, negative for the runner-up."""
+    count: int | None = None
+    """Number of training tokens with the feature, or None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -235,12 +287,14 @@ class TokenExplanation:
     token, label : str
     probability : float
     runner_up : str or None
-        The most probable other label.
+        The true label if it is known and differs from the label, else the most probable other label.
     runner_up_probability : float
     lead : float
         Score of the labelling minus the score with the runner-up at this token: the sum of all contributions.
     reasons : list of Reason
         Contributions in decreasing order. The last one may be the sum of the remaining ones.
+    truth : str or None
+        The true label, or None if it is unknown.
     """
 
     token: str
@@ -250,6 +304,7 @@ class TokenExplanation:
     runner_up_probability: float
     lead: float
     reasons: list[Reason]
+    truth: str | None = None
 
 
 @dataclass(frozen=True)
@@ -277,7 +332,7 @@ class SentenceExplanation(Explanation):
         """Return one dict per reason of each token."""
         return [
             {"position": t, "token": token.token, "label": token.label, "probability": token.probability,
-             "runner_up": token.runner_up, "lead": token.lead, **reason._asdict()}
+             "runner_up": token.runner_up, "truth": token.truth, "lead": token.lead, **reason._asdict()}
             for t, token in enumerate(self.tokens)
             for reason in token.reasons
         ]  # fmt: skip
@@ -286,8 +341,14 @@ class SentenceExplanation(Explanation):
         lines = [f"All labels together: probability {self.probability:.4f}"]
         for token in self.tokens:
             against = f", not {token.runner_up} ({token.runner_up_probability:.3f})" if token.runner_up else ""
-            lines += ["", f"{token.token}: {token.label} ({token.probability:.3f}){against}, lead {token.lead:+.3f}"]
-            lines += [f"  {reason.contribution:+8.3f}  {reason.name}" for reason in token.reasons]
+            true = "" if token.truth is None else f", true label {token.truth}"
+            lines.append("")
+            lines.append(
+                f"{token.token}: {token.label} ({token.probability:.3f}){against}, lead {token.lead:+.3f}{true}"
+            )
+            lines += [
+                f"  {reason.contribution:+8.3f}  {reason.name}{counted(reason.count)}" for reason in token.reasons
+            ]
         return "\n".join(lines)
 
 
@@ -299,6 +360,8 @@ def explain_sentence(
     temperature: float = 1.0,
     outside: float = 0.0,
     rules: Any = None,
+    truth: Sequence[str] | None = None,
+    features: FeatureTable | None = None,
 ) -> SentenceExplanation:
     """Explain the labels of one sentence by contributions to their scores.
 
@@ -320,6 +383,10 @@ def explain_sentence(
         Number added to the score of the label O, but not in probabilities; see `maxendnet.text.fitting.outside_bias`.
     rules : a rule or a list of rules, optional
         Rules that labels follow, as in ``model.predict``.
+    truth : list of labels, optional
+        True labels. Wrong labels are then compared with the true label instead of the runner-up.
+    features : FeatureTable, optional
+        Names and counts of the features. None displays the names of the model.
 
     Returns
     -------
@@ -343,6 +410,9 @@ def explain_sentence(
         raise TextError(f"expected one sentence, got {len(examples)}; explain sentences one by one.")
     if tokens is not None and len(tokens) != examples.n_nodes:
         raise TextError(f"the sentence has {examples.n_nodes} tokens, but there are {len(tokens)} words to display.")
+    if truth is not None and len(truth) != examples.n_nodes:
+        raise TextError(f"the sentence has {examples.n_nodes} tokens, but there are {len(truth)} true labels.")
+    table = FeatureTable() if features is None else features
     words = [f"token {t}" for t in range(examples.n_nodes)] if tokens is None else [str(token) for token in tokens]
     _, bound = model._prepare(examples, rules=rules)
     w, scaled = model.model_.weights, scaled_weights(model, temperature)
@@ -354,28 +424,32 @@ def explain_sentence(
     explanations = []
     for t, word in enumerate(words):
         probability = marginals.node[t]
-        a = int(labels[t])
+        a, true = int(labels[t]), None if truth is None else str(truth[t])
         if len(classes) == 1:
-            explanations.append(TokenExplanation(word, classes[a], float(probability[a]), None, 0.0, 0.0, []))
+            explanations.append(TokenExplanation(word, classes[a], float(probability[a]), None, 0.0, 0.0, [], true))
             continue
         b = int(np.argmax(np.where(np.arange(len(classes)) == a, -1.0, probability)))
+        if true in classes and true != classes[a]:
+            b = classes.index(true)
         changed = labels.copy()
         changed[t] = b
         lead = float((bound.score(w, labels) - bound.score(w, changed))[0])
-        reasons = [*_of_features(model, bound, t, a, b, names), *_of_neighbours(model, labels, t, a, b, classes)]
+        reasons = [*_of_features(model, bound, t, a, b, names, table), *_of_neighbours(model, labels, t, a, b, classes)]
         if added is not None and added[a] != added[b]:
             lead += float(added[a] - added[b])
             reasons.append(Reason("added to O", "outside", float(added[a] - added[b])))
         explanations.append(
             TokenExplanation(
                 word, classes[a], float(probability[a]), classes[b], float(probability[b]), lead,
-                _shortened(reasons, lead, top),
+                _shortened(reasons, lead, top), true,
             )
         )  # fmt: skip
     return SentenceExplanation(whole, explanations)
 
 
-def _of_features(model: Any, bound: Any, t: int, a: int, b: int, names: Sequence[str]) -> list[Reason]:
+def _of_features(
+    model: Any, bound: Any, t: int, a: int, b: int, names: Sequence[str], table: FeatureTable
+) -> list[Reason]:
     """Return the contributions of all features of a token."""
     batch, layout = bound.batch, model.model_.layout
     part = slice(int(batch.indptr[t]), int(batch.indptr[t + 1]))
@@ -386,7 +460,7 @@ def _of_features(model: Any, bound: Any, t: int, a: int, b: int, names: Sequence
         differences += sign * np.where(places >= 0, model.model_.weights[places], 0.0)
     contributions = values * differences
     return [
-        Reason(names[k] + ("" if v == 1 else f" (= {v:g})"), "feature", float(c))
+        Reason(table.name(names[k]) + ("" if v == 1 else f" (= {v:g})"), "feature", float(c), table.count(k))
         for k, v, c in zip(columns.tolist(), values.tolist(), contributions.tolist())
         if c != 0
     ]

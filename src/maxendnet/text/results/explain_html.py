@@ -29,10 +29,12 @@ STYLE = """
 .mx .token { text-align: center; } .mx .token b { display: block; font-weight: 600; }
 .mx .token span { font-size: 12px; color: #55606d; }
 .mx .token.in b { background: #dce9f7; border-radius: 3px; padding: 0 5px; }
+.mx td.count { text-align: right; color: #55606d; } .mx .wrong { color: #b03a22; } .mx .token .wrong { color: #b03a22; }
 .mx details { border-top: 1px solid #e3e7ec; padding: 5px 0; } .mx summary { cursor: pointer; }
 .mx summary i { color: #55606d; font-style: normal; }
 @media (prefers-color-scheme: dark) {
   .mx { color: #e4e8ee; } .mx p, .mx th, .mx .token span, .mx summary i { color: #9aa6b4; }
+  .mx td.count { color: #9aa6b4; } .mx .wrong, .mx .token .wrong { color: #f0866e; }
   .mx .token.in b { background: #23415f; } .mx details { border-color: #343c46; }
   .mx .heat td { border-color: #15191e; }
 }
@@ -68,6 +70,15 @@ def fragment(explanation: Any) -> str:
     return f'<div class="mx"><style>{STYLE}</style>\n{body}\n</div>'
 
 
+def _counts_note(explanation: ModelExplanation) -> str:
+    has_counts = any(weight.count is not None for weights in explanation.top.values() for weight in weights)
+    return ", and the number of training tokens with the feature" if has_counts else ""
+
+
+def _count(count: int | None) -> str:
+    return "" if count is None else f'<td class="count" title="training tokens with this feature">{count:,}</td>'
+
+
 def _bar(value: float, largest: float) -> str:
     width = round(90 * abs(value) / largest) if largest > 0 else 0
     return f'<span class="bar {"for" if value >= 0 else "against"}" style="width:{max(width, 1)}px"></span>'
@@ -85,17 +96,17 @@ def _model(explanation: ModelExplanation) -> str:
     if explanation.transitions:
         parts += ["<h3>Pairs of labels</h3>", "<p>Rows: left label. Blue: positive weight, red: negative weight.</p>"]
         parts.append(_heat_map(explanation.labels, explanation.transitions))
-    parts.append("<h3>Features</h3><p>The largest weights of each label.</p>")
+    parts.append(f"<h3>Features</h3><p>The largest weights of each label{_counts_note(explanation)}.</p>")
     largest = max((abs(weight.weight) for weights in explanation.top.values() for weight in weights), default=0.0)
     parts.append('<div class="grid">')
     for label, weights in explanation.top.items():
         rows = []
-        for feature, weight, spread, relevance in weights:
+        for feature, weight, spread, relevance, count in weights:
             title = "" if spread is None else f' title="spread {spread:.3f}, relevance {relevance:.2f}"'
             more = "" if spread is None else f'<td class="n">&plusmn;{spread:.2f}</td>'
             rows.append(
                 f'<tr{title}><td class="n">{weight:+.2f}</td>{more}<td class="bars">{_bar(weight, largest)}</td>'
-                f"<td>{escape(feature)}</td></tr>"
+                f"<td>{escape(feature)}</td>{_count(count)}</tr>"
             )
         parts.append(f'<div class="wide"><h3>{escape(label)}</h3><table>{"".join(rows)}</table></div>')
     parts.append("</div>")
@@ -124,7 +135,7 @@ def _heat_map(labels: Sequence[str], values: Sequence[Sequence[float]]) -> str:
 def _sentence(explanation: SentenceExplanation) -> str:
     tokens = "".join(
         f'<div class="token{"" if token.label == "O" else " in"}"><b>{escape(token.token)}</b>'
-        f"<span>{escape(token.label)}<br>{token.probability:.2f}</span></div>"
+        f"<span>{escape(token.label)}<br>{token.probability:.2f}{_truth(token)}</span></div>"
         for token in explanation.tokens
     )
     return "\n".join(
@@ -138,14 +149,22 @@ def _sentence(explanation: SentenceExplanation) -> str:
     )
 
 
+def _truth(token: TokenExplanation) -> str:
+    is_wrong = token.truth is not None and token.truth != token.label
+    return f'<br><span class="wrong">{escape(str(token.truth))}</span>' if is_wrong else ""
+
+
 def _token(token: TokenExplanation) -> str:
     against = ""
     if token.runner_up is not None:
         against = f"not {escape(token.runner_up)} ({token.runner_up_probability:.2f}), lead {token.lead:+.2f}"
+    if token.truth is not None:
+        verdict = "wrong" if token.truth != token.label else "right"
+        against += f', true label <span class="{verdict}">{escape(token.truth)}</span>'
     largest = max((abs(reason.contribution) for reason in token.reasons), default=0.0)
     rows = "".join(
         f'<tr><td class="n">{reason.contribution:+.2f}</td><td class="bars">{_bar(reason.contribution, largest)}</td>'
-        f"<td>{escape(reason.name)}</td></tr>"
+        f"<td>{escape(reason.name)}</td>{_count(reason.count)}</tr>"
         for reason in token.reasons
     )
     opened = " open" if token.label != "O" or token.probability < 0.8 else ""

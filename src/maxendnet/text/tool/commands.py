@@ -680,9 +680,12 @@ def evaluate(
     default=10,
     help="Number of features for each label or token.",
 )
+@click.option("--truth", help="True labels of the sentence, separated by spaces; wrong labels are compared with them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write an HTML page instead.")
-def explain(model: Path, sentence: tuple[str, ...], top: int, as_json: bool, html: Path | None) -> None:
+def explain(
+    model: Path, sentence: tuple[str, ...], top: int, truth: str | None, as_json: bool, html: Path | None
+) -> None:
     """Explain a tagger by its largest weights, or the labels of a sentence.
 
     Separate the columns of a token by a tab or a slash: dog/NN.
@@ -692,6 +695,7 @@ def explain(model: Path, sentence: tuple[str, ...], top: int, as_json: bool, htm
       maxendnet explain names.medn
       maxendnet explain names.medn --html weights.html
       maxendnet explain names.medn Ada met Bob in Paris
+      maxendnet explain names.medn Ada met Bob --truth "B-PER O B-PER"
       maxendnet explain chunks.medn the/DT dog/NN --json
     """
     from maxendnet.text.tagger import Tagger
@@ -707,7 +711,9 @@ def explain(model: Path, sentence: tuple[str, ...], top: int, as_json: bool, htm
         wrong = next((word for word, token in zip(words, tokens) if n > 1 and len(token) != n), None)
         if wrong is not None:
             raise TextError(f"{wrong!r} does not have {n} columns; the tagger needs {n}, such as dog/NN.")
-    explanation = tagger.explain(tokens, top)
+    if truth is not None and tokens is None:
+        raise click.UsageError("--truth needs a sentence.")
+    explanation = tagger.explain(tokens, top, None if truth is None else truth.split())
     if html is not None:
         explanation.to_html(html)
         click.echo(f"Written: {html}", err=True)
