@@ -101,8 +101,7 @@ def growth(examples: Examples, scales: list[float]) -> tuple[list[tuple[str, ...
         # more repetitions for small data, which is measured less precisely
         gradient = common.wall(lambda: log.loss_and_gradient(w, single=True), repeat=max(3, int(8 / scale)))  # noqa: B023
         hinge = common.problem_of(words, Hinge(), Gaussian(), C=0.1)
-        # without the ramp, so that all passes are equal
-        solver = BlockFrankWolfe(ramp=0)
+        solver = BlockFrankWolfe()
         state = solver.start(hinge, seed=0)
         passes = []
         for _ in range(4):

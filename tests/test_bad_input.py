@@ -349,7 +349,7 @@ def test_bad_settings(model, message):
         (L2CRF(solver=OWLQN()), "OWLQN needs prior.rho", ["LBFGS"]),
         (L1M3N(solver=BlockFrankWolfe()), "BlockFrankWolfe needs prior.kernel_args", ["ProximalPoint"]),
         (M3N(solver=Variational()), "Variational needs prior.next_variance", ["BlockFrankWolfe"]),
-        (LapMEDN(solver=ProximalPoint()), "ProximalPoint needs", ["BlockFrankWolfe", "Variational"]),
+        (MaxEnDNet(SpikeSlab(), solver=ProximalPoint()), "ProximalPoint needs", ["BlockFrankWolfe"]),
         (LapMEDN(method="variational", solver=Variational()), "Variational needs", ["BlockFrankWolfe"]),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",

@@ -51,7 +51,7 @@ def test_without_labellings_there_is_no_support(estimator):
     X, y = letters()
     model = estimator.fit(X, y)
     assert not hasattr(model, "support_")
-    with pytest.raises(AttributeError, match="it exists for margin models fitted with BlockFrankWolfe or SMO"):
+    with pytest.raises(AttributeError, match="it exists for margin models fitted with ProximalPoint, BlockFrankWolfe"):
         model.n_support_  # noqa: B018
 
 

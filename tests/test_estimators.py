@@ -222,7 +222,7 @@ def test_a_weight_is_a_repetition(model, data):
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else str(value),
 )
 def test_a_warm_start_saves_work(model, name, value, data):
-    model = clone(model).set_params(warm_start=True, random_state=0, max_passes=5000).fit(*data)
+    model = clone(model).set_params(warm_start=True, random_state=0, tol=1e-3, max_passes=5000).fit(*data)
     model.fit(*data)
     again = model.trace_[-1].n_oracle
     model.set_params(**{name: value}).fit(*data)

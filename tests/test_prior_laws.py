@@ -188,6 +188,29 @@ def test_gradient_is_the_derivative_of_the_penalty(prior):
         assert_allclose(prior.gradient(mu), differences(prior.penalty, mu, step), rtol=1e-4, atol=1e-4 * scale)
 
 
+BOUNDED = [case for case in CASES if hasattr(case.values[0], "quadratic_bound")]
+
+
+def test_the_priors_with_a_quadratic_bound():
+    names = {type(case.values[0]).__name__ for case in BOUNDED}
+    assert names == {"Gaussian", "Laplace", "NormalGamma", "NormalInverseGaussian"}
+
+
+@pytest.mark.parametrize("prior", BOUNDED)
+def test_the_quadratic_bound_touches_the_penalty_and_is_nowhere_below(prior):
+    rng = np.random.default_rng(0)
+    scale = np.sqrt(np.max(prior.variance(np.zeros(K))))
+    for size in (0.0, 1e-6, 1.0, 1e3):
+        mu = size * scale * rng.normal(size=K)
+        bound = prior.quadratic_bound(mu)
+        assert_allclose(bound.gradient(mu), prior.gradient(mu), rtol=1e-9, atol=1e-12)
+        for step in (1e-3, 1.0, 1e3):
+            others = rng.permutation(np.concatenate([mu[:3] + step * scale * rng.normal(size=3), -mu[3:]]))
+            rise = prior.penalty(others) - prior.penalty(mu)
+            bound_rise = bound.penalty(others) - bound.penalty(mu)
+            assert rise <= bound_rise + 1e-9 * (prior.penalty(others) + prior.penalty(mu) + abs(bound_rise))
+
+
 @every_prior
 @pytest.mark.parametrize("fraction", [0.0, 0.5, 0.9])
 def test_draws_follow_the_posterior(prior, fraction):

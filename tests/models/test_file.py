@@ -251,7 +251,7 @@ def test_every_estimator_and_every_piece_can_be_in_a_file(fitted, tmp_path):
     for cls in pieces().values():
         plain = json.loads(json.dumps(ToPlain()(cls(), "piece")))
         same(cls(), FromPlain({})(plain), cls.__name__)
-    nested = ProximalPoint(inner=BlockFrankWolfe(inner=3)), Variational(2, inner=BlockFrankWolfe(ramp=1))
+    nested = Variational(2, inner=ProximalPoint(passes=2)), Variational(2, inner=BlockFrankWolfe(inner=1))
     for piece in nested:
         same(piece, FromPlain({})(json.loads(json.dumps(ToPlain()(piece, "piece")))))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from systems import labelled_chains
 
-from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, Chain, ElasticNet, LapMEDN, Log, MaxEnDNet, solvers
+from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, ElasticNet, LapMEDN, Log, MaxEnDNet, solvers
 from maxendnet.data.examples import Examples, distinct_labels
 from maxendnet.solvers.choose import RULES, Facts, choose, facts_of, rules_table
 
@@ -20,6 +20,7 @@ def facts(prior="gaussian", loss="hinge", n_nodes=5000, without=(), **others):
 
 
 OTHER_SLACK = "hinge with another slack"
+BLOCK_SOLVERS = ("ProximalPoint", "BlockFrankWolfe")
 # a problem for every rule, in the order of the table, with tol
 CASES = [
     (facts(unknown_labels=True, self_training=True), 1e-3, "SelfTraining"),
@@ -27,10 +28,11 @@ CASES = [
     (facts("scale mixture"), 1e-3, "Variational"),
     (facts(loss=OTHER_SLACK, without=["Variational"]), 1e-3, "CuttingPlane"),
     (facts("l1", n_nodes=20_000, full_hessian=True, l1_strength=1.0), 1e-2, "InteriorPoint"),
-    (facts("l1"), 1e-3, "ProximalPoint"),
+    (facts(n_weights=200, full_hessian=True), 1e-3, "Smoothing"),
+    (facts(), 1e-3, "ProximalPoint"),
     (facts("other", OTHER_SLACK, without=["Variational", "CuttingPlane"]), 1e-3, "Subgradient"),
-    (facts(strength=1.0), 1e-3, "BlockFrankWolfe"),
-    (facts(strength=3.0), 1e-3, "Smoothing"),
+    (facts("other", without=["ProximalPoint"]), 1e-3, "BlockFrankWolfe"),
+    (facts("other", without=BLOCK_SOLVERS), 1e-3, "Smoothing"),
     (facts(loss="log", sparse=True), 1e-3, "ProximalAscent"),
     (facts("l1", "log", cheap_hessian=True), 1e-3, "InteriorPoint"),
     (facts("l1", "log"), 1e-3, "OWLQN"),
@@ -60,13 +62,15 @@ def test_reference_solvers_are_never_a_default():
 @pytest.mark.parametrize(
     ("problem", "tol", "solver"),
     [
-        (facts(strength=3.0, n_nodes=900), 1e-3, "BlockFrankWolfe"),
-        (facts(strength=3.0), 1e-5, "BlockFrankWolfe"),
-        (facts(strength=3.0, without=["Smoothing"]), 1e-3, "BlockFrankWolfe"),
-        (facts(deviation=0.1), 1e-3, "Smoothing"),
-        (facts(local=False), 1e-3, "Smoothing"),
-        (facts(without=["BlockFrankWolfe"]), 1e-3, "Smoothing"),
-        (facts("l1", without=["ProximalPoint", "BlockFrankWolfe"]), 1e-3, "Smoothing"),
+        (facts(n_weights=300, full_hessian=True), 1e-3, "ProximalPoint"),
+        (facts(n_weights=200, full_hessian=True), 1e-5, "ProximalPoint"),
+        (facts(n_weights=200), 1e-3, "ProximalPoint"),
+        (facts(), 1e-6, "ProximalPoint"),
+        (facts(), 1e-7, "BlockFrankWolfe"),
+        (facts("l1"), 1e-7, "ProximalPoint"),
+        (facts("l1", n_weights=200, full_hessian=True), 1e-3, "ProximalPoint"),
+        (facts(local=False, without=["ProximalPoint"]), 1e-3, "Smoothing"),
+        (facts("l1", without=BLOCK_SOLVERS), 1e-3, "Smoothing"),
         (facts("l1", n_nodes=20_000, full_hessian=True, l1_strength=1.0), 0.5, "ProximalPoint"),
         (facts("l1", n_nodes=9000, full_hessian=True, l1_strength=1.0), 1e-2, "ProximalPoint"),
         (facts("l1 ball"), 1e-3, "ProximalPoint"),
@@ -75,8 +79,6 @@ def test_reference_solvers_are_never_a_default():
         (facts("l1", "log", dependent=True), 1e-3, "InteriorPoint"),
         (facts("l1", "log", dependent=True), 1e-5, "OWLQN"),
         (facts("l1", "log", dependent=True, n_nodes=900), 1e-3, "OWLQN"),
-        (facts(strength=3.0, sparse=True, n_weights=6000), 1e-3, "BlockFrankWolfe"),
-        (facts(strength=3.0, sparse=True, n_weights=4000), 1e-3, "Smoothing"),
         (facts("l1", "log", full_hessian=True, l1_strength=20.0), 1e-3, "InteriorPoint"),
         (facts("l1", "log", full_hessian=True, l1_strength=2.0), 1e-3, "OWLQN"),
         (facts("l1", "log", sparse=True), 1e-3, "ProximalAscent"),
@@ -105,23 +107,16 @@ def test_facts_of_margin_models():
     n_nodes = sum(map(len, X))
     found = facts_for(M3N(C=2.0), X, y)
     assert (found.prior, found.loss, found.n_nodes, found.local) == ("gaussian", "hinge", n_nodes, True)
-    assert {"BlockFrankWolfe", "Smoothing", "CuttingPlane"} <= found.accepts
-    assert not {"LBFGS", "ConcaveConvex", "ProximalPoint"} & found.accepts
-    n_weights = X[0].shape[1] * 3 + 9
-    assert found.strength == pytest.approx(2.0 * n_nodes / n_weights) and found.deviation == pytest.approx(2.0)
-    laplace = facts_for(LapMEDN(C=3.0, lam=8.0), X, y)
-    assert laplace.prior == "other" and laplace.deviation == pytest.approx(3.0 * 0.5)
+    assert {"ProximalPoint", "BlockFrankWolfe", "Smoothing", "CuttingPlane"} <= found.accepts
+    assert not {"LBFGS", "ConcaveConvex"} & found.accepts
+    assert found.n_weights == X[0].shape[1] * 3 + 9
+    assert found.full_hessian == (n_nodes >= 3 * found.n_weights)
+    assert facts_for(LapMEDN(C=3.0, lam=8.0), X, y).prior == "other"
     assert facts_for(L1M3N(), X, y).prior == "l1" and facts_for(L1M3N(radius=1.0), X, y).prior == "l1 ball"
     assert facts_for(L1M3N(C=2.0), X, y).l1_strength == pytest.approx(4 * max(np.abs(x).max() for x in X))
     partly = [[UNKNOWN, *labels[1:]] for labels in y]
     assert facts_for(M3N(), X, partly).unknown_labels and not facts_for(L2CRF(), X, partly).unknown_labels
     assert facts_for(M3N(), X, partly, unlabelled=0.1).self_training
-
-
-def test_sums_that_cost_more_than_maxima_weaken_the_strength():
-    X, y = labelled_chains()
-    plain, order = (facts_for(M3N(structure=Chain(order=k)), X, y) for k in (1, 2))
-    assert 0 < order.deviation < plain.deviation
 
 
 def test_facts_of_likelihood_models():
@@ -155,7 +150,7 @@ def test_dependent_features_are_found():
 
 def test_the_fit_names_the_rule():
     X, y = labelled_chains()
-    assert M3N(tol=0.1).fit(X, y).solver_.startswith("BlockFrankWolfe: hinge, fewer than 1,000 nodes")
+    assert M3N(tol=0.1).fit(X, y).solver_.startswith("ProximalPoint: hinge, L1 penalty or ball; Gaussian")
     assert L2CRF(tol=0.1).fit(X, y).solver_ == "LBFGS: log loss"
     assert M3N(tol=0.1, solver=solvers.Smoothing()).fit(X, y).solver_ == "Smoothing: requested"
     partly = [[UNKNOWN, *labels[1:]] for labels in y]

@@ -45,7 +45,7 @@ def problem_of(prior, loss, C=1.0):
 )
 def test_the_dual_never_falls(solver, prior, loss, parts):
     problem = problem_of(prior, loss, C=3.0)
-    options = {"ramp": 0, "average": False} if solver is BlockFrankWolfe else {}
+    options = {"average": False} if solver is BlockFrankWolfe else {}
     solver = solver(parts=parts, **options)
     state, before = solver.start(problem, seed=0), -np.inf
     for _ in range(8):
@@ -198,18 +198,6 @@ def test_a_checkpoint_of_parts_elsewhere(name, tmp_path):
 def test_more_parts_than_examples():
     model = M3N(solver=BlockFrankWolfe(parts=50), tol=0.1, random_state=0).fit(X[:3], Y[:3])
     assert model.converged_
-
-
-@pytest.mark.parametrize("parts", [1, 2])
-def test_the_ramp_raises_the_C_of_every_part(parts):
-    """The dual simplices of a part are K times as large as those of one part with all examples."""
-    problem, solver = problem_of(Gaussian(), Hinge(), C=3.0), BlockFrankWolfe(parts=parts, ramp=3)
-    state = solver.start(problem, seed=0)
-    assert state.C == 3.0 / 8
-    for _ in range(40):
-        state = solver.step(problem, state)
-        assert [part.C for part in state.collected().states] == [parts * state.C] * parts
-    assert state.C == 3.0
 
 
 @pytest.mark.parametrize("parts", [0, 1.5, True])

@@ -1,13 +1,14 @@
-"""Proximal points for L1-M3N: exact zeros, a certificate, and both forms of the problem."""
+"""Proximal points: the optimum and its certificate under every prior, and exact zeros under an L1 penalty."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from systems import labelled_chains
 
-from maxendnet import L1M3N
+from maxendnet import L1M3N, Gaussian, Laplace, MaxEnDNet, NormalGamma, NormalInverseGaussian
 from maxendnet.solvers import BlockFrankWolfe, ProximalPoint
 from maxendnet.solvers.proximal_point import ProximalL1
 from maxendnet.solvers.reference.constraint_generation import ConstraintGeneration
@@ -20,6 +21,19 @@ def test_the_optimum_is_that_of_the_linear_programme():
     exact = L1M3N(C=0.7, solver=ConstraintGeneration(), tol=1e-6).fit(X, Y)
     assert model.converged_ and model.gap_ <= 1e-2
     assert model.dual_ <= exact.objective_ * (1 + 1e-6) and exact.dual_ <= model.objective_ * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "prior", [Gaussian(0.5, 0.2), Laplace(4.0), NormalGamma(0.5, 2.0), NormalInverseGaussian(1.0, 0.5)], ids=str
+)
+@pytest.mark.parametrize("C", [0.05, 3.0, 30.0])
+def test_the_optimum_is_that_of_block_frank_wolfe(prior, C):
+    model = MaxEnDNet(prior, C=C, random_state=0, max_passes=20_000)
+    proximal = clone(model).set_params(solver=ProximalPoint(), tol=1e-4).fit(X, Y)
+    other = clone(model).set_params(solver=BlockFrankWolfe(), tol=1e-2).fit(X, Y)
+    assert proximal.converged_ and proximal.gap_ <= 1e-4
+    assert proximal.dual_ <= other.objective_ * (1 + 1e-9) and other.dual_ <= proximal.objective_ * (1 + 1e-9)
+    assert all(row.dual <= proximal.objective_ * (1 + 1e-9) for row in proximal.trace_)
 
 
 def test_weights_are_exactly_zero():
@@ -36,13 +50,16 @@ def test_the_ball_holds(radius):
     assert model.dual_ <= model.objective_
 
 
-def test_options_of_the_inner_solver():
-    """``inner`` steps and sampling are those of `BlockFrankWolfe`; the result is the same for any number of threads."""
-    solver = ProximalPoint(inner=BlockFrankWolfe(inner=0, sampling="uniform"))
+def test_the_result_is_the_same_for_any_number_of_threads():
+    solver = ProximalPoint(inner_steps=0)
     fits = [L1M3N(C=0.5, solver=solver, tol=0.1, random_state=0, n_jobs=n).fit(X, Y) for n in (1, 2)]
     assert_array_equal(fits[0].model_.weights, fits[1].model_.weights)
-    with pytest.raises(ValueError, match="sampling must be 'gap' or 'uniform'"):
-        L1M3N(solver=ProximalPoint(inner=BlockFrankWolfe(sampling="often"))).fit(X, Y)
+
+
+@pytest.mark.parametrize("options", [{"passes": 0}, {"inner_steps": -1}], ids=str)
+def test_bad_options_are_refused(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must"):
+        L1M3N(solver=ProximalPoint(**options)).fit(X, Y)
 
 
 def test_the_proximal_penalty_and_its_mean_are_conjugate():

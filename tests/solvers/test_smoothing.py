@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import M3N, LapMEDN
 from maxendnet.priors import Gaussian, Laplace
@@ -37,21 +34,6 @@ def test_agrees_with_block_frank_wolfe_and_certifies_every_look(model):
         assert_allclose(row.gap, (row.primal - row.dual) / row.primal, rtol=1e-9)
 
 
-@pytest.mark.parametrize("model", [M3N(C=100.0), LapMEDN(C=300.0, lam=10.0)], ids=["M3N", "LapMEDN"])
-def test_a_large_C_is_reached_in_stages(model, monkeypatch):
-    """More weights than nodes: most passes are saved, and bounds from smaller values of C hold for the problem."""
-    rng = np.random.default_rng(0)
-    means, y = rng.normal(size=(5, 40)), rng.integers(5, size=(30, 6))
-    X = means[y] + 1.5 * rng.normal(size=(30, 6, 40))
-    model.set_params(solver=Smoothing(), tol=1e-3)
-    staged = clone(model).fit(X, y)
-    monkeypatch.setattr(smoothing, "FIRST_REACH", np.inf)
-    direct = clone(model).fit(X, y)
-    assert staged.converged_ and direct.converged_ and staged.n_passes_ < 0.8 * direct.n_passes_
-    assert max(row.dual for row in staged.trace_) <= min(row.primal for row in direct.trace_) * (1 + 1e-9)
-    assert max(row.dual for row in direct.trace_) <= min(row.primal for row in staged.trace_) * (1 + 1e-9)
-
-
 def test_few_examples_and_a_huge_C():
     # block coordinates stand at a gap of .15 here after 2,000 passes
     X, y = words(12, noise=0.6)
@@ -63,23 +45,6 @@ def test_a_large_tol_is_reached_although_the_first_temperature_seems_low_enough(
     # the soft problem was solved to all digits before the temperature fell: 150 passes
     X, y = words(40, noise=0.5)
     assert LapMEDN(C=5.0, lam=2.0, solver=Smoothing(), tol=0.1).fit(X, y).n_passes_ <= 50
-
-
-def test_default_by_how_much_is_left_to_the_prior():
-    X, y = words(300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        kinds = {
-            C: type(M3N(C=C, warm_start=True, max_passes=1).fit(X, y).warm_state[1]).__name__ for C in (0.01, 10.0)
-        }
-        tight = M3N(C=10.0, warm_start=True, tol=1e-7, max_passes=1).fit(X, y)
-        few = M3N(C=10.0, warm_start=True, max_passes=1).fit(X[:60], y[:60])
-        # a prior so narrow that few of the weights are left to the examples
-        narrow = [LapMEDN(C, 1e4, warm_start=True, max_passes=1).fit(X, y) for C in (0.3, 30.0)]
-    assert [type(model.warm_state[1]).__name__ for model in narrow] == ["DualState", "SmoothingState"]
-    assert kinds == {0.01: "DualState", 10.0: "SmoothingState"}
-    assert type(few.warm_state[1]).__name__ == "DualState"
-    assert type(tight.warm_state[1]).__name__ == "DualState"
 
 
 def test_warm_start():

@@ -157,7 +157,7 @@ def test_block_by_block_is_enumeration(prior, case, seed, inner):
     """After some steps, dual weights are on valid labellings, and eta, gaps and hinges agree with enumeration."""
     C = 0.7
     problem = Problem.pose(case.structure, Hinge(case.case.cost), prior, C)
-    solver = BlockFrankWolfe(ramp=0, inner=inner)
+    solver = BlockFrankWolfe(inner=inner)
     state = solver.start(problem, seed=seed, tol=1e-9)  # in double precision
     for _ in range(3):
         state = solver.step(problem, state)

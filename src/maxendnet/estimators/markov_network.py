@@ -434,8 +434,9 @@ class MarkovNetwork(Predictor):
         They are pairs (labels, weight).
 
         Examples without support do not affect the weights. `BlockFrankWolfe` returns the support of its last iterate,
-        and `SMO` one set of labellings with its marginals. Other solvers spread dual weight over all labellings, so
-        they have no support. The support is not saved in model files.
+        and `SMO` one set of labellings with its marginals. The support of `ProximalPoint` determines the weights only
+        up to the gap. Other solvers spread dual weight over all labellings, so they have no support. The support is not
+        saved in model files.
         """
         offsets, support = self._find_support("support_")
         labellings: list[list[tuple[list[Any], float]]] = [[] for _ in range(len(offsets) - 1)]
@@ -455,8 +456,8 @@ class MarkovNetwork(Predictor):
     def _find_support(self, name: str) -> tuple[NDArray[np.int64], Support]:
         if not hasattr(self, "_support") or self._support[1] is None:
             raise AttributeError(
-                f"{type(self).__name__} has no {name}; it exists for margin models fitted with BlockFrankWolfe or SMO, "
-                "such as M3N(solver=BlockFrankWolfe())."
+                f"{type(self).__name__} has no {name}; it exists for margin models fitted with ProximalPoint, "
+                "BlockFrankWolfe or SMO, such as M3N(solver=ProximalPoint())."
             )
         offsets, support = self._support
         if callable(support):

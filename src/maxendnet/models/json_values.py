@@ -47,7 +47,9 @@ REMOVED = {
     "ExponentiatedGradient.OwnState": ONLINE,
 }
 """Messages for removed solvers, by the names in files: a class, its setting, or the record of its state."""
-DROPPED = frozenset(["BlockFrankWolfe.at_once", "PotentialAscent.at_once"])
+DROPPED = frozenset(
+    ["BlockFrankWolfe.at_once", "BlockFrankWolfe.ramp", "PotentialAscent.at_once", "ProximalPoint.inner"]
+)
 """Removed settings, which are ignored because they did not affect the optimum."""
 
 

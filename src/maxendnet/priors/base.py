@@ -58,6 +58,8 @@ class ExactPrior(Prior, Protocol):
     - ``sample(eta, n, rng)``: exact samples from the posterior, shape (n, n_weights)
     - ``sign(eta)``: ``P(w_k > 0) - P(w_k < 0)`` under the posterior
     - ``kernel_args()``: name and parameters of this prior in the compiled solvers; optional
+    - ``quadratic_bound(mu)``: Gaussian prior whose penalty, up to a constant, touches that of this prior at ``mu`` and
+      is nowhere below it; optional
     """
 
     def cumulant(self, eta: FloatArray) -> float: ...
@@ -90,6 +92,7 @@ CAPABILITIES = {
     "l1": "rho",  # the penalty rho |w|_1
     "elastic_net": "l2",  # the penalty l1 |w|_1 + l2/2 |w|^2
     "l1_ball": "radius",  # |w|_1 at most radius
+    "quadratic_bound": "quadratic_bound",  # a Gaussian penalty that touches the penalty and is nowhere below it
     "scale_mixture": "next_variance",  # scale mixture of Gaussians, for `Variational`
     "variational_bound": "bound",  # bound on the KL divergence of a variational posterior
     "gram": "gram",  # inner products of directions, for quadratic programmes

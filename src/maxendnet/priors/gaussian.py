@@ -147,6 +147,11 @@ class Gaussian(Piece):
         v, m = (np.ascontiguousarray(x, float) if np.ndim(x) else float(x) for x in self.get_params().values())
         return "gaussian", (v, m)
 
+    @available_if(lambda self: not self._full)
+    def quadratic_bound(self, mu: FloatArray) -> Gaussian:
+        """Return this prior: its penalty is quadratic."""
+        return self
+
     def gram(self, rows: Any, columns: Any) -> FloatArray:
         """Return ``rows S columns'`` for sparse rows and columns."""
         times = rows @ self.prior_variance if self._full else rows.multiply(self.prior_variance)

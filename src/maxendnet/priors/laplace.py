@@ -8,6 +8,7 @@ import numpy as np
 
 from maxendnet.piece import Piece
 from maxendnet.priors.base import FloatArray, quiet, require_positive, require_posterior, strictly_inside, total
+from maxendnet.priors.gaussian import Gaussian
 
 
 @dataclass(eq=False, repr=False)
@@ -93,6 +94,10 @@ class Laplace(Piece):
 
     def kernel_args(self) -> tuple[str, tuple[float, float]]:
         return "normal_gamma", (1.0, float(self.lam))
+
+    def quadratic_bound(self, mu: FloatArray) -> Gaussian:
+        """Return the Gaussian prior with variance ``mu / gradient(mu) = (1 + sqrt(1 + lam mu^2)) / lam``."""
+        return Gaussian((1.0 + np.hypot(1.0, np.sqrt(self.lam) * np.asarray(mu, dtype=float))) / self.lam)
 
     def _rates(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return clipped eta, and the rates of the posterior above and below 0.

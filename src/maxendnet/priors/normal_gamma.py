@@ -9,6 +9,7 @@ from scipy.special import betainc
 
 from maxendnet.piece import Piece
 from maxendnet.priors.base import FloatArray, quiet, require_positive, require_posterior
+from maxendnet.priors.gaussian import Gaussian
 from maxendnet.priors.laplace import Laplace
 
 
@@ -78,6 +79,10 @@ class NormalGamma(Piece):
         # Since (2B - 1)^2 ~ Beta(1/2, a), there is a closed form even if the mixing density is singular at 0.
         u = Laplace(self.lam).sign(eta)
         return np.sign(u) * betainc(0.5, self.a, u * u)
+
+    def quadratic_bound(self, mu: FloatArray) -> Gaussian:
+        bound = Laplace(self.lam).quadratic_bound(np.asarray(mu, dtype=float) / self.a)
+        return Gaussian(self.a * bound.prior_variance)
 
     def kernel_args(self) -> tuple[str, tuple[float, float]]:
         return "normal_gamma", (float(self.a), float(self.lam))

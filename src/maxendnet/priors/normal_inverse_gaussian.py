@@ -8,6 +8,7 @@ import numpy as np
 
 from maxendnet.piece import Piece
 from maxendnet.priors.base import FloatArray, quiet, require_positive, require_posterior, strictly_inside, total
+from maxendnet.priors.gaussian import Gaussian
 
 
 @dataclass(eq=False, repr=False)
@@ -97,6 +98,10 @@ class NormalInverseGaussian(Piece):
             rise = eta * ((1.0 + np.exp(2.0 * u)) * eta / (far + gamma))  # far - gamma, without cancellation
             result -= np.expm1(-self.d * rise) * (step / (np.pi * np.cosh(u)))
         return np.sign(eta) * np.clip(result, 0.0, 1.0)
+
+    def quadratic_bound(self, mu: FloatArray) -> Gaussian:
+        """Return the Gaussian prior with variance ``mu / gradient(mu) = sqrt(d^2 + mu^2) / A``."""
+        return Gaussian(np.hypot(self.d, np.asarray(mu, dtype=float)) / self.A)
 
     def kernel_args(self) -> tuple[str, tuple[float, float]]:
         return "normal_inverse_gaussian", (float(self.A), float(self.d))

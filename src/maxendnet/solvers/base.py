@@ -103,6 +103,10 @@ class Solver(Piece):
     instead_of_gap: str = "relative gradient norm"
     """Description of the quantity that `tol` is compared with when there is no certificate."""
 
+    def reachable_gap(self, problem: Problem) -> float:
+        """Return the smallest relative gap that the solver reaches on this problem in a reasonable number of passes."""
+        return self.accuracy
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         names = {field.name for field in fields(Capabilities)}
@@ -463,8 +467,9 @@ def run(
     if warn and reason in ("max_passes", "stalled"):
         measure_name = "gap" if np.isfinite(best.gap) else solver.instead_of_gap
         advice = "raise max_passes or tol" if reason == "max_passes" else "rounding limits the accuracy: raise tol"
-        if tol < solver.accuracy and solver.accuracy > Solver.accuracy:
-            advice = f"it is designed for gaps of at least {solver.accuracy:g}: try another solver=, or {advice}"
+        reachable = solver.reachable_gap(problem)
+        if tol < reachable and reachable > Solver.accuracy:
+            advice = f"it is designed for gaps of at least {reachable:g}: try another solver=, or {advice}"
         if nearly_separable(problem, best):
             advice = (
                 f"the examples are nearly separable with so little regularisation: {regularise} converges faster and "

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from maxendnet.backends import Partial
-from maxendnet.priors.base import capable
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver, Support
 from maxendnet.solvers.blocks import parts as of_part
@@ -19,18 +18,12 @@ from maxendnet.solvers.blocks.updates import BlockState, first_state
 from maxendnet.utils.checks import require_count
 from maxendnet.utils.state_fields import (
     CHECKED_BY_OWNER,
-    ROUNDING,
     NonNegative,
     Values,
     require,
     require_equal,
 )
 
-MAX_HALVINGS = 7
-"""Largest default value of ``ramp``."""
-SMALL_C = 4.0
-"""Largest value of ``C * mean |x|^2 over nodes * prior variance`` without a ramp. Below it a ramp saves no passes, and
-without one the weights predict well earlier (measured on four text sets and OCR)."""
 MAX_ROUNDS = 16
 """Largest number of rounds in a pass. After each round, the changes of all parts are summed and the average is
 updated."""
@@ -47,7 +40,7 @@ class DualState:
     problem: Problem
     """The problem whose examples and costs define the dual point."""
     C: NonNegative
-    """Size of the dual simplices, which grows to the C of the problem in the first passes."""
+    """Size of the dual simplices."""
     eta: Annotated[FloatArray, Values("blocks")]
     """In the padded layout of the kernels."""
     average: Annotated[FloatArray, Values(may_be_empty=True)]
@@ -90,7 +83,7 @@ class DualState:
             f"the parts have {self.sizes} examples, but the problem {n_examples}",
         )
         require(1 <= self.n_rounds <= max(n_examples, 1), f"n_rounds is {self.n_rounds}")
-        require(self.C <= problem.C * (1 + ROUNDING), f"C is {self.C}, expected at most {problem.C}")
+        require_equal(self.C, problem.C, "C")
         for part, size in zip(self.states, self.sizes):
             require_equal(part.C, n_parts * self.C, "C of a part")
             part.check(problem, first, first + size)
@@ -114,10 +107,6 @@ class BlockFrankWolfe(Solver):
     ----------
     check_every : int, default=10
         Passes between two evaluations of the full gap.
-    ramp : int or None, default=None
-        Under a Gaussian prior, number of times that C is halved at the start. It is doubled again whenever the gap has
-        become small. This saves most of the passes when C is large. None halves C until it is small (`SMALL_C`), at
-        most 7 times.
     inner : int, default=0
         Number of additional steps within the active set at each visit, without decoding.
     average : bool, default=True
@@ -141,7 +130,6 @@ class BlockFrankWolfe(Solver):
     """
 
     check_every: int = 10
-    ramp: int | None = None
     inner: int = 0
     average: bool = True
     sampling: str = "gap"
@@ -161,16 +149,15 @@ class BlockFrankWolfe(Solver):
         if self.sampling not in ("gap", "uniform"):
             raise ValueError(f"sampling must be 'gap' or 'uniform', got {self.sampling!r}.")
         require_count("check_every", self.check_every)
-        if not (self.inner >= 0 and (self.ramp is None or self.ramp >= 0)):
-            raise ValueError(f"inner and ramp must not be negative, got inner={self.inner!r}, ramp={self.ramp!r}.")
+        if not self.inner >= 0:
+            raise ValueError(f"inner must not be negative, got {self.inner!r}.")
 
     # ---- the dual point -----------------------------------------------------------------------------------------
 
     def start(self, problem: Problem, warm: DualState | None = None, seed: Any = None, tol: float = 1e-3) -> DualState:
         self.check()
-        C = problem.C / 2 ** self.n_halvings(problem)
         average = np.zeros(problem.n_weights if self.average else 0)
-        state = DualState(problem, C, np.zeros(problem.structure.blocks.size), average)
+        state = DualState(problem, problem.C, np.zeros(problem.structure.blocks.size), average)
         n_parts = self.parts or (1 if problem.backend.local else problem.backend.n_slots())
         self._hold(problem, state, int(n_parts), np.random.default_rng(seed), tol)
         sizes = problem.backend.each(of_part.size, state.held[1])
@@ -186,15 +173,6 @@ class BlockFrankWolfe(Solver):
     def _continues(self, problem: Problem, state: DualState) -> bool:
         """Whether a state consists of a single local part and belongs to the same examples."""
         return len(state.sizes) == 1 and not state.may_be_lost and problem.same_sum(state.problem)
-
-    def n_halvings(self, problem: Problem) -> int:
-        """Return the number of times that C is halved at the start."""
-        if capable(problem.prior, "kernel").kernel_args()[0] != "gaussian":
-            return 0
-        if self.ramp is not None:
-            return self.ramp
-        small = small_C(problem)
-        return next((n for n in range(MAX_HALVINGS) if problem.C / 2**n <= small), MAX_HALVINGS)
 
     def _hold(self, problem: Problem, state: DualState, n_parts: int, rng: Any = None, tol: float = 1.0) -> None:
         """Hand the parts over to the backend: those in ``state.states``, or new ones if there are none."""
@@ -264,14 +242,11 @@ class BlockFrankWolfe(Solver):
     # ---- block updates and duality gaps -------------------------------------------------------------------------
 
     def step(self, problem: Problem, state: DualState) -> DualState:
-        blocks, C = problem.structure.blocks, problem.C
-        if state.C < C and state.gaps < 0.1 * state.cost:
-            self._rescale(problem, state, min(2 * state.C, C))
-        cost = state.cost
+        blocks, cost = problem.structure.blocks, state.cost
         for number in range(state.n_rounds):
             options = (number, state.n_rounds, self.sampling, self.inner)
             cost += self._change(problem, state, of_part.update, state.eta, *options).loss
-            if self.average and state.C == C:
+            if self.average:
                 # the k-th point has weight k, so that early points lose influence
                 state.n_averaged += 1
                 share = 2 / (state.n_averaged + 1)
@@ -335,12 +310,3 @@ def support_of(state: DualState) -> Support:
         np.concatenate([weights / K for _, weights, *_ in labellings]),
         np.concatenate([labels for *_, labels in labellings]).astype(np.int32),
     )
-
-
-def small_C(problem: Problem) -> float:
-    """Return the largest C that needs no ramp; 0 if examples are on workers, where their features are unknown here."""
-    batch = getattr(problem.structure, "batch", None)
-    if batch is None:
-        return 0.0
-    size = float(batch.data @ batch.data) * float(np.mean(capable(problem.prior, "kernel").kernel_args()[1][0]))
-    return SMALL_C * len(batch.parent) / size if size > 0 else np.inf

@@ -17,13 +17,11 @@ from maxendnet.solvers.curvature.sampled_hessian import (
     partial_hessian_worthwhile,
     passes_are_expensive,
 )
-from maxendnet.solvers.curvature.soft_curvature import has_blocks
 from maxendnet.solvers.lbfgs import MAX_DENSE_FEATURES, features_of
 
 # Thresholds of the rules; the measurements behind them are in benchmarks/SOLVERS.md.
 MIN_NODES = 1000
-MIN_STRENGTH = 2.0
-MIN_DEVIATION = 0.09
+MIN_NODES_PER_WEIGHT = 20
 MIN_NODES_L1 = 10_000
 MIN_L1_STRENGTH = 5.0
 MAX_DENSITY = 1 / 20
@@ -51,11 +49,6 @@ class Facts:
         Whether unlabelled examples have a positive weight (``unlabelled > 0``).
     local : bool
         Whether the examples are in this process rather than on workers.
-    strength : float
-        ``C * nodes * prior variance / weights``, divided by the cost of a sum over labellings relative to a maximum.
-    deviation : float
-        ``C * prior standard deviation``, divided by the same cost. 0 if there are too many features for a Hessian block
-        per label.
     l1_strength : float
         ``C * largest feature / rho``
     ridge : bool
@@ -79,8 +72,6 @@ class Facts:
     unknown_labels: bool = False
     self_training: bool = False
     local: bool = True
-    strength: float = 0.0
-    deviation: float = 0.0
     l1_strength: float = 0.0
     ridge: bool = False
     full_hessian: bool = False
@@ -117,15 +108,6 @@ def is_l1(facts: Facts) -> bool:
     return facts.prior in ("l1", "l1 ball")
 
 
-def is_strong(facts: Facts) -> bool:
-    """Whether the examples outweigh the prior, in which case block-coordinate solvers need many passes.
-
-    Not with sparse features and more weights than nodes, where L-BFGS needs even more passes.
-    """
-    outweighs = facts.n_nodes >= MIN_NODES and (facts.strength > MIN_STRENGTH or facts.deviation > MIN_DEVIATION)
-    return outweighs and not (facts.sparse and facts.n_weights > facts.n_nodes)
-
-
 RULES = (
     Rule(
         "SelfTraining", "hinge, unlabelled examples with a weight (`unlabelled > 0`)",
@@ -156,9 +138,17 @@ RULES = (
         "a path of smooth problems with the full Hessian",
     ),
     Rule(
-        "ProximalPoint", "hinge, L1 penalty or ball",
-        lambda f, tol: f.loss == "hinge" and is_l1(f),
-        "exact zeros; scales to any number of examples",
+        "Smoothing", f"hinge, another prior, at least {MIN_NODES_PER_WEIGHT} nodes per weight, if the full Hessian is "
+        "worthwhile; `tol` of at least 1e-4",
+        lambda f, tol: f.loss == "hinge" and not is_l1(f) and f.full_hessian
+        and f.n_nodes >= MIN_NODES_PER_WEIGHT * f.n_weights and made_for("Smoothing", tol),
+        "L-BFGS on a smoothed hinge, with the full Hessian",
+    ),
+    Rule(
+        "ProximalPoint", "hinge, L1 penalty or ball; Gaussian or Laplace prior, or another scale mixture of Gaussians, "
+        "with `tol` of at least 1e-6",
+        lambda f, tol: f.loss == "hinge" and (is_l1(f) or made_for("ProximalPoint", tol)),
+        "a sequence of easier Gaussian or elastic-net problems, with updates of one example at a time",
     ),
     Rule(
         "Subgradient", "hinge with squared or KL slack, other priors; hinge, L1 ball, structures without block updates",
@@ -166,18 +156,14 @@ RULES = (
         "only needs decoding and the prior's mean or a projection; reaches gaps of about 1 %",
     ),
     Rule(
-        "BlockFrankWolfe", f"hinge, fewer than {MIN_NODES:,} nodes, a moderate C, more than {MAX_DENSE_FEATURES} "
-        "sparse features and more weights than nodes, or `tol` below 1e-4",
-        lambda f, tol: f.loss == "hinge" and f.local
-        and not (is_strong(f) and "Smoothing" in f.accepts and made_for("Smoothing", tol)),
-        "cheap updates of one example at a time",
+        "BlockFrankWolfe", "hinge, another prior or a smaller `tol`, examples in this process",
+        lambda f, tol: f.loss == "hinge" and f.local,
+        "updates of one example at a time; linear convergence to very small gaps",
     ),
     Rule(
-        "Smoothing", f"hinge, a large C: `C * nodes * prior variance / weights > {MIN_STRENGTH:g}` or, with at most "
-        f"{MAX_DENSE_FEATURES} features, `C * prior standard deviation > {MIN_DEVIATION:g}`; distributed examples; "
-        "structures without block updates",
+        "Smoothing", "hinge, distributed examples or structures without block updates",
         lambda f, tol: f.loss == "hinge",
-        "L-BFGS on a smoothed hinge, whose number of passes hardly grows with C",
+        "L-BFGS on a smoothed hinge, which only needs sums over all examples",
     ),
     Rule(
         "ProximalAscent",
@@ -232,7 +218,7 @@ def solver_of_round(completed: Problem, tol: float) -> Solver:
 
 def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     """Return the properties of a problem that determine its default solver."""
-    structure, prior, C = problem.structure, problem.prior, problem.C
+    prior, C = problem.prior, problem.C
     local = problem.backend.local
     n_nodes = problem.data.n_nodes if local else 0
     linear = problem.loss.smooth or problem.hinge.linear_slack
@@ -250,16 +236,12 @@ def facts_of(problem: Problem, unlabelled: float = 0.0) -> Facts:
     if not local:  # sizes may be unknown in this process, and the rules for distributed examples do not need them
         return facts
     details: dict[str, Any] = {}
-    if loss == "hinge" and offers(prior, "spread"):
-        variance = float(np.mean(capable(prior, "spread").variance(np.zeros(problem.n_weights))))
-        sums = structure.capabilities.cost_of_sums
-        details["strength"] = C * n_nodes * variance / max(problem.n_weights, 1) / sums
-        details["deviation"] = C * np.sqrt(variance) / sums if has_blocks(problem) else 0.0
+    if loss == "hinge" or facts.prior == "l1":
+        details["full_hessian"] = full_hessian_worthwhile(problem)
     if facts.prior == "l1" and "InteriorPoint" in facts.accepts:
         details["l1_strength"] = C * problem.batch.largest / capable(prior, "l1").rho
-        details["full_hessian"] = full_hessian_worthwhile(problem)
         details["cheap_hessian"] = partial_hessian_worthwhile(problem) or (
-            full_hessian_worthwhile(problem) and passes_are_expensive(problem)
+            details["full_hessian"] and passes_are_expensive(problem)
         )
         details["dependent"] = loss == "log" and n_nodes >= MIN_NODES and has_dependent_features(problem)
     if loss == "log":

@@ -30,10 +30,6 @@ TIGHT_GAP = 3.0
 MIN_GAP_FOR_HESSIAN, HESSIAN_AFTER, HESSIAN_EVERY = 10.0, 20, 40
 """The Hessian is computed if the gap exceeds ``MIN_GAP_FOR_HESSIAN * tol``: first `HESSIAN_AFTER` passes after the
 temperature was reduced, and then every `HESSIAN_EVERY` passes."""
-FIRST_REACH = 2.5
-"""First value of ``C * prior standard deviation * norm of the features of a node``. From there C is doubled whenever
-the relative gap is at most `STAGE_GAP` (both measured on OCR, see benchmarks/SOLVERS.md)."""
-STAGE_GAP = 0.03
 
 
 class SmoothingState(NamedTuple):
@@ -139,13 +135,8 @@ class Smoothing(SmoothPath):
     Passes use float32 until the bound is nearly tight, and then float64. Only dual points computed in float64 are used
     in a bound. In float32 their rounding errors, multiplied by C, could make a bound exceed the minimum.
 
-    If C is large and no full Hessian is available, the fit starts with a smaller C, and doubles it whenever the gap of
-    the easier problem is at most 3 %. The dual points of a smaller C are also dual points of the problem. On nearly
-    separable examples this saves most of the passes: without it, the first smooth problem has much larger weights than
-    the solution.
-
-    The number of passes hardly grows with C, unlike that of block-coordinate solvers. Passes are slower at low
-    temperature, so block-coordinate solvers are faster for gaps below 1e-3 unless C is large.
+    The number of passes hardly grows with C where the full Hessian is available. Passes are slower at low temperature,
+    so `ProximalPoint` is faster for small gaps.
 
     Under an L1 penalty all ``|eta_k|`` of a dual point must be at most rho. Mixtures are therefore computed with a
     logarithmic barrier, and points that violate a bound are scaled.
@@ -179,8 +170,7 @@ class Smoothing(SmoothPath):
         self.check()
         scale = float(problem.cost.max(initial=0.0)) or 1.0
         # use float64 from the start under L1: its dual is linear, and float32 cannot certify an optimum of all zeros
-        easier = problem.replace(C=first_C(problem) if warm is None else problem.C)
-        soft = soft_problem(easier, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
+        soft = soft_problem(problem, self.first_temperature * scale, exact=offers(problem.prior, "l1"))
         inner = self._inner(problem).start(soft, None if warm is None else warm.inner, tol=tol)
         zero = DualPoint(np.zeros(problem.n_weights), 0.0)
         problem.n_oracle += soft.n_oracle
@@ -190,22 +180,7 @@ class Smoothing(SmoothPath):
         return OWLQN(self.memory, dual_search=False) if offers(problem.prior, "l1") else LBFGS(self.memory)
 
     def _adapt(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
-        C, tol = state.soft.C, state.tol
-        if C >= problem.C:
-            return self._adapt_temperature(problem, state, gained)
-        easier, stage_tol = problem.replace(C=C), max(tol, STAGE_GAP)
-        state = self._adapt_temperature(easier, state._replace(tol=stage_tol), gained)._replace(tol=tol)
-        problem.n_oracle += easier.n_oracle
-        is_solved = state.inner.value - state.dual <= stage_tol * abs(state.inner.value)
-        if not (state.finished or (is_solved and state.mixed == state.n_steps)):
-            return state
-        harder = problem.replace(C=min(2 * C, problem.C))
-        hinge = soft_hinge(state.soft)
-        state = self._moved_to(problem, state, soft_problem(harder, hinge.temperature, hinge.exact), single=True)
-        return state._replace(finished=False, hessian_from=state.n_steps + HESSIAN_AFTER)
-
-    def _adapt_temperature(self, problem: Problem, state: SmoothingState, gained: float) -> SmoothingState:
-        """Reduce the temperature, update the bound, or continue; ``problem`` has the current C."""
+        """Reduce the temperature, update the bound, or continue."""
         inner, blur = state.inner, blur_of(state.soft, state.inner)
         # near the end the hinge objective is below the soft one by about half of the blur
         gap_limit = 2.0 * state.tol * abs(inner.value - 0.5 * blur)
@@ -264,7 +239,7 @@ class Smoothing(SmoothPath):
         w, points = state.inner.w, state.points
         primal = problem.primal(w)
         if not soft_hinge(state.soft).exact:
-            soft = soft_problem(problem.replace(C=state.soft.C), soft_hinge(state.soft).temperature, exact=True)
+            soft = soft_problem(problem, soft_hinge(state.soft).temperature, exact=True)
             points = with_last(points, soft, self._inner(problem)._at(soft, w, state.inner.curvature))
             problem.n_oracle += soft.n_oracle
         is_current = state.mixed == state.n_steps and points is state.points
@@ -291,17 +266,6 @@ def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint,
     rho, last = capable(prior, "l1").rho, points[-1]
     mixture = best_inside(rho, points, gap_limit / (1 + np.count_nonzero(state.inner.w)))
     return mixture, max(mixture.cost, share_inside(rho, last.eta) * last.cost)
-
-
-def first_C(problem: Problem) -> float:
-    """Return the C at which a fit starts: that of the problem, or a smaller one if this saves passes."""
-    batch = getattr(problem.structure, "batch", None)
-    if batch is None or not offers(problem.prior, "spread") or full_hessian_worthwhile(problem):
-        return problem.C
-    variance = float(np.mean(capable(problem.prior, "spread").variance(np.zeros(problem.n_weights))))
-    squared_norm = float(batch.data @ batch.data) / max(len(batch.parent), 1)
-    reach = np.sqrt(variance * squared_norm)
-    return min(problem.C, FIRST_REACH / reach) if reach > 0 else problem.C
 
 
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:

@@ -10,8 +10,7 @@ import numpy as np
 from maxendnet.priors import Gaussian
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
-from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, missing, require_solver_or_none, run
-from maxendnet.solvers.block_frank_wolfe import BlockFrankWolfe
+from maxendnet.solvers.base import Evaluation, Result, Solver, check_requirements, require_solver_or_none, run
 from maxendnet.utils.state_fields import NonNegative, Values, require
 
 # Smallest variance relative to the largest one. A weight with this variance is returned as 0. float64 has 16 digits,
@@ -63,8 +62,8 @@ class Variational(Solver):
         Number of Gaussian problems to solve. The paper uses 3, which is often enough for prediction. None continues to
         convergence.
     inner : Solver or None, default=None
-        Solver of the Gaussian problems. None uses `BlockFrankWolfe` if it accepts the problem, and otherwise their
-        default solver, for example `CuttingPlane` if the slack is not linear.
+        Solver of the Gaussian problems. None uses their default solver, for example `ProximalPoint`, or `CuttingPlane`
+        if the slack is not linear.
 
     Examples
     --------
@@ -98,12 +97,9 @@ class Variational(Solver):
     def _inner(self, problem: Problem) -> Solver:
         if self.inner is not None:
             return self.inner
-        gaussian = problem.replace(prior=Gaussian())
-        if problem.backend.local and not missing(BlockFrankWolfe, gaussian):
-            return BlockFrankWolfe()
         from maxendnet.solvers.choose import solver_of_round
 
-        return solver_of_round(gaussian, 1e-3)
+        return solver_of_round(problem.replace(prior=Gaussian()), 1e-3)
 
     def step(self, problem: Problem, state: VariationalState) -> VariationalState:
         prior, variance = problem.prior, state.variance

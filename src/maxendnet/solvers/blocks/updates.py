@@ -34,7 +34,7 @@ class BlockState:
     gaps: Annotated[FloatArray, Values("any", low=0.0, also=(np.inf,))]
     """Last known gap of every block."""
     C: NonNegative
-    """Size of the dual simplices. `BlockFrankWolfe` increases it to the C of the problem in the first passes."""
+    """Size of the dual simplices."""
     rng: np.random.Generator
 
     def copy(self) -> BlockState:
