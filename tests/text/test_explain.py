@@ -67,13 +67,13 @@ def test_features_have_their_number_of_training_tokens(tagger, tmp_path):
     tagger.save(tmp_path / "m")
     for fitted in (tagger, Tagger.load(tmp_path / "m")):
         weights = [weight for weights in fitted.explain(top=20).top.values() for weight in weights]
-        assert {weight.feature: weight.count for weight in weights}.items() <= expected.items() | {
+        assert {weight.feature: weight.n_tokens for weight in weights}.items() <= expected.items() | {
             ("(bias)", None), ("(first token)", None), ("(last token)", None)
         }  # fmt: skip
-        assert any(weight.count > 1 for weight in weights if weight.count)
+        assert any(weight.n_tokens > 1 for weight in weights if weight.n_tokens)
         reasons = [reason for token in fitted.explain(SENTENCES[0]).tokens for reason in token.reasons]
-        assert all(reason.count == expected.get(reason.name) for reason in reasons)
-        count = weights[0].count
+        assert all(reason.n_tokens == expected.get(reason.name) for reason in reasons)
+        count = weights[0].n_tokens
         text = str(fitted.explain(top=1))
         assert f"  ({count} token" in text and f">{count}</td>" in fitted.explain(top=1).to_html()
 

@@ -37,8 +37,11 @@ if TYPE_CHECKING:
     from maxendnet.text.results.confidence import predict_confidence as predict_confidence
     from maxendnet.text.results.confidence import predict_ranked as predict_ranked
     from maxendnet.text.results.confidence import predict_spans as predict_spans
+    from maxendnet.text.results.error_report import ErrorReport as ErrorReport
+    from maxendnet.text.results.error_report import error_report as error_report
     from maxendnet.text.results.explain import explain_model as explain_model
     from maxendnet.text.results.explain import explain_sentence as explain_sentence
+    from maxendnet.text.results.learning_curve import learning_curve as learning_curve
     from maxendnet.text.results.scores import SpanScores as SpanScores
     from maxendnet.text.results.scores import span_f1 as span_f1
     from maxendnet.text.results.scores import span_scorer as span_scorer

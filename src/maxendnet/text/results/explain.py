@@ -50,7 +50,7 @@ class FeatureTable(NamedTuple):
         lines = [(start, source) for start, source in self.sources if name.startswith(start)]
         return f"{name}  [{max(lines, key=lambda line: len(line[0]))[1]}]" if lines else name
 
-    def count(self, number: int) -> int | None:
+    def n_tokens(self, number: int) -> int | None:
         """Return the number of training tokens with a feature, or None if unknown."""
         return None if self.counts is None or number >= len(self.counts) else int(self.counts[number])
 
@@ -100,7 +100,7 @@ class Weight(NamedTuple):
     """Standard deviation under the posterior, or None if there is no posterior."""
     relevance: float | None = None
     """``|P(w > 0) - P(w < 0)|``: 1 when the sign is certain."""
-    count: int | None = None
+    n_tokens: int | None = None
     """Number of training tokens with the feature, or None if unknown."""
 
 
@@ -148,7 +148,7 @@ class ModelExplanation(Explanation):
                         "weight": value,
                         "spread": None,
                         "relevance": None,
-                        "count": None,
+                        "n_tokens": None,
                     }
                 )
         return rows
@@ -161,15 +161,15 @@ class ModelExplanation(Explanation):
         with_spread = any(weight.spread is not None for weights in self.top.values() for weight in weights)
         for label, weights in self.top.items():
             lines += ["", label]
-            for feature, weight, spread, relevance, count in weights:
+            for feature, weight, spread, relevance, n_tokens in weights:
                 more = f"  +- {spread:.3f}  relevance {relevance:.2f}" if with_spread else ""
-                lines.append(f"  {weight:+8.3f}{more}  {feature}{counted(count)}")
+                lines.append(f"  {weight:+8.3f}{more}  {feature}{counted(n_tokens)}")
         if self.transitions:
             lines += ["", "Pairs of labels (rows: left label)", *_matrix(self.labels, self.transitions)]
         return "\n".join(lines)
 
 
-def counted(count: int | None) -> str:
+def counted(n_tokens: int | None) -> str:
     """Return the number of training tokens with a feature, as the end of a line.
 
     Examples
@@ -177,7 +177,7 @@ def counted(count: int | None) -> str:
     >>> counted(3), counted(None)
     ('  (3 tokens)', '')
     """
-    return "" if count is None else f"  ({count:,} token{'s' if count != 1 else ''})"
+    return "" if n_tokens is None else f"  ({n_tokens:,} token{'s' if n_tokens != 1 else ''})"
 
 
 def _matrix(labels: Sequence[str], values: Sequence[Sequence[float]]) -> list[str]:
@@ -224,7 +224,13 @@ def explain_model(model: Any, top: int = 10, features: FeatureTable | None = Non
         size = np.abs(columns[0])
         order = np.argsort(-size, kind="stable")[:top]
         largest[label] = [
-            Weight(table.name(names[k]), *(float(column[k]) for column in columns))._replace(count=table.count(k))
+            Weight(
+                table.name(names[k]),
+                float(columns[0][k]),
+                None if spread is None else float(columns[1][k]),
+                None if relevance is None else float(columns[2][k]),
+                table.n_tokens(k),
+            )
             for k in order.tolist()
             if size[k] > 0
         ]
@@ -274,7 +280,7 @@ class Reason(NamedTuple):
     """"feature", "neighbour", "outside" (outside bias) or "rest"."""
     contribution: float
     """Positive for the label, negative for the runner-up."""
-    count: int | None = None
+    n_tokens: int | None = None
     """Number of training tokens with the feature, or None if unknown."""
 
 
@@ -347,7 +353,7 @@ class SentenceExplanation(Explanation):
                 f"{token.token}: {token.label} ({token.probability:.3f}){against}, lead {token.lead:+.3f}{true}"
             )
             lines += [
-                f"  {reason.contribution:+8.3f}  {reason.name}{counted(reason.count)}" for reason in token.reasons
+                f"  {reason.contribution:+8.3f}  {reason.name}{counted(reason.n_tokens)}" for reason in token.reasons
             ]
         return "\n".join(lines)
 
@@ -460,7 +466,7 @@ def _of_features(
         differences += sign * np.where(places >= 0, model.model_.weights[places], 0.0)
     contributions = values * differences
     return [
-        Reason(table.name(names[k]) + ("" if v == 1 else f" (= {v:g})"), "feature", float(c), table.count(k))
+        Reason(table.name(names[k]) + ("" if v == 1 else f" (= {v:g})"), "feature", float(c), table.n_tokens(k))
         for k, v, c in zip(columns.tolist(), values.tolist(), contributions.tolist())
         if c != 0
     ]

@@ -71,7 +71,7 @@ def fragment(explanation: Any) -> str:
 
 
 def _counts_note(explanation: ModelExplanation) -> str:
-    has_counts = any(weight.count is not None for weights in explanation.top.values() for weight in weights)
+    has_counts = any(weight.n_tokens is not None for weights in explanation.top.values() for weight in weights)
     return ", and the number of training tokens with the feature" if has_counts else ""
 
 
@@ -164,7 +164,7 @@ def _token(token: TokenExplanation) -> str:
     largest = max((abs(reason.contribution) for reason in token.reasons), default=0.0)
     rows = "".join(
         f'<tr><td class="n">{reason.contribution:+.2f}</td><td class="bars">{_bar(reason.contribution, largest)}</td>'
-        f"<td>{escape(reason.name)}</td>{_count(reason.count)}</tr>"
+        f"<td>{escape(reason.name)}</td>{_count(reason.n_tokens)}</tr>"
         for reason in token.reasons
     )
     opened = " open" if token.label != "O" or token.probability < 0.8 else ""

@@ -611,10 +611,25 @@ def _json_lines(tagger: Any, X: Any, block: Block, rows: list[list[dict[str, Any
 @click.option("--label", "label_column", type=int, default=-1, help="With a model: column of the true label.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--at-least", type=float, help=f"Exit with code {BELOW} if F1 (0 to 1) is lower.")
+@click.option(
+    "--errors", is_flag=True,
+    help="Also print each error, the most confident ones first: true and predicted span, probability, and with a model "
+    "the features that decided."
+)  # fmt: skip
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write a page with errors, confusion of types and boundaries, reliability and learning curve."
+)  # fmt: skip
+@click.option(
+    "--train", "train_file", type=PATH,
+    help="Training file of the model: also show the learning curve. This fits the model to parts of the file, which "
+    "takes about twice the time of the training without search."
+)  # fmt: skip
 @file_options
 def evaluate(
     files: tuple[Path, ...], scheme: str, repair: bool, strict: bool, label_column: int, as_json: bool,
-    at_least: float | None, separator: str | None, comment: str | None,
+    at_least: float | None, errors: bool, html: Path | None, train_file: Path | None,
+    separator: str | None, comment: str | None,
 ) -> None:  # fmt: skip
     """Compare predicted with true labels, with the report of conlleval.
 
@@ -628,26 +643,35 @@ def evaluate(
     Examples:
       maxendnet evaluate names.medn test.txt
       maxendnet evaluate names.medn test.txt --at-least 0.85 && echo fine
+      maxendnet evaluate names.medn test.txt --errors
+      maxendnet evaluate names.medn test.txt --html errors.html --train train.txt
       maxendnet tag names.medn test.txt | maxendnet evaluate -
     """
-    from maxendnet.text.reading.columns import no_tokens
+    from maxendnet.text.reading.columns import Columns, no_tokens
     from maxendnet.text.reading.tag_schemes import read_tags
     from maxendnet.text.reading.text_files import name_of
+    from maxendnet.text.results.error_report import ErrorReport
+    from maxendnet.text.results.learning_curve import learning_curve
     from maxendnet.text.results.scores import SpanScores, span_scores
     from maxendnet.text.tagger import Tagger
 
     if len(files) > 2:
         raise click.UsageError("expected a model and a file, or only a file.")
     tagger = Tagger.load(files[0]) if len(files) == 2 else None
+    if tagger is None and train_file is not None:
+        raise click.UsageError("--train needs a model before the file.")
     if tagger is not None and scheme == "auto":
         scheme = tagger.scheme_
-    parts, counts = [], Counter[str]()
+    training = None if train_file is None else read(train_file, separator, comment).split(label_column)
+    report = None
+    sentences, parts, counts = [], [], Counter[str]()
     for content in progress_bar(columns_of(files[-1], separator, comment, SCORED_BYTES), desc="evaluate", leave=False):
         if tagger is not None:
             X, labels = content.split(label_column)
-            predicted = tagger.predict(X.select(range(tagger.features_.n_columns_in_)))
+            X = X.select(range(tagger.features_.n_columns_in_))
+            predicted = tagger.predict(X)
         elif content.n_columns >= 3:
-            labels, predicted = content.column(-2), content.column(-1)
+            X, labels, predicted = content, content.column(-2), content.column(-1)
         else:
             raise TextError(
                 f"{content.source}: {content.n_columns} columns; expected a token, its true label and its predicted "
@@ -655,14 +679,36 @@ def evaluate(
             )
         # the first block of the file determines its scheme
         truth, scheme = read_tags(labels, scheme, repair, content.place)
-        parts.append(span_scores(truth, predicted, scheme, strict, repair))
         counts.update(label for row in truth for label in row)
-    if not parts:
+        if errors or html is not None or training is not None:
+            report = report or ErrorReport(tagger, scheme, strict, repair)
+            report.add(X, truth, predicted)
+        else:
+            parts.append(span_scores(truth, predicted, scheme, strict, repair))
+        if training is not None:
+            sentences.append((X, truth))
+    if not counts:
         raise no_tokens(name_of(files[-1]))
     if tagger is not None:
         note_unseen(counts, tagger, files[-1])
-    scores = SpanScores.joined(parts)
-    echo(json.dumps(scores.as_dict(), indent=2) if as_json else str(scores))
+    if training is not None and report is not None and tagger is not None:
+        X, y = training[0].select(range(tagger.features_.n_columns_in_)), read_tags(training[1], scheme, repair)[0]
+        new = Columns.joined([columns for columns, _ in sentences]), [row for _, rows in sentences for row in rows]
+        # the file of a model does not contain the option, but only the pairs that have weights
+        tagger.set_params(pairs="auto")
+        with warnings_as_notes():
+            report.curve = learning_curve(tagger, X, y, *new)
+    scores = SpanScores.joined(parts) if report is None else report.scores
+    if as_json:
+        echo(json.dumps(scores.as_dict(), indent=2) if report is None else report.to_json(errors))
+    else:
+        echo(str(scores if report is None else report))
+        for text in report.error_lines() if errors and report is not None else ():
+            echo("\n" + text)
+    if report is not None and html is not None:
+        by = "" if tagger is None else f" of {files[0].name}"
+        report.to_html(html, f"Errors{by} on {Path(name_of(files[-1])).name}")
+        click.echo(f"Written: {html}", err=True)
     if at_least is not None and scores.f1 < at_least:
         click.echo(f"F1 {scores.f1:.4f} is below {at_least:g}", err=True)
         raise SystemExit(BELOW)

@@ -47,7 +47,7 @@ def full_text(page: Page, t: int) -> str:
 
 
 def is_shortened(page: Page, nodes: Sequence[int], level: int, name: str) -> bool:
-    """Whether an attribute ``level`` levels above text nodes has their full texts, of which some are cut off.
+    """Whether an attribute ``level`` levels above text nodes has their full texts, and at least one is cut off.
 
     Examples
     --------
