@@ -54,7 +54,7 @@ def learning_curve(tagger: Any, X: Any, y: Sequence[Any], new: Any, truth: Any, 
     Examples
     --------
     >>> from maxendnet.text import Tagger, read_columns
-    >>> X, y = read_columns(["Ada B-PER", "slept O", "", "Bob B-PER", "met O"] * 10).split()
+    >>> X, y = read_columns(["Ada B-PER", "slept O", "", "Bob B-PER", "met O", ""] * 10).split()
     >>> tagger = Tagger().fit(X, y)
     >>> [(point.n_sentences, point.test) for point in learning_curve(tagger, X, y, X, y)]
     [(10, 1.0), (20, 1.0)]
