@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from maxendnet.web.hierarchy.vision_tree import vision_tree
     from maxendnet.web.model.extractor import Extractor
     from maxendnet.web.model.record import Cell, Record, as_rows
+    from maxendnet.web.model.schema import SchemaExtractor
     from maxendnet.web.pages.page import Page, PageError, UnreadPage, read_page
     from maxendnet.web.rendering.chromium import RenderError
     from maxendnet.web.rendering.render import render_pages
@@ -26,6 +27,7 @@ __all__ = [
     "PageLabels",
     "Record",
     "RenderError",
+    "SchemaExtractor",
     "UnreadPage",
     "as_rows",
     "evaluate",

@@ -13,7 +13,7 @@ from maxendnet.web.fields.types import normalise
 from maxendnet.web.listings.regions import choose_records, given_records
 from maxendnet.web.model.calibration import Calibration
 from maxendnet.web.model.fitting import FittedModel
-from maxendnet.web.model.record import Cell, Record
+from maxendnet.web.model.record import SEPARATOR, Cell, Record
 from maxendnet.web.model.values import Value, find_values
 from maxendnet.web.views.view import View
 
@@ -26,7 +26,6 @@ Records = str | Sequence[Sequence[Sequence[int]]] | None
 See `Extractor.extract`.
 """
 MIN_CELLS = 2  # minimum number of cells of a record in a listing with at least three fields
-SEPARATOR = "; "  # joins several values of a field
 
 
 def extract_records(

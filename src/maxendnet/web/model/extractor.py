@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,9 +36,9 @@ from maxendnet.web.model.fitting import FittedModel, fit_model, leaf_margins
 from maxendnet.web.model.held_out import calibrate
 from maxendnet.web.model.labelled_page import check_matched, labelled_pages, similar_records
 from maxendnet.web.model.numbering import Numbering
-from maxendnet.web.model.record import Record
+from maxendnet.web.model.record import Record, unread_record
 from maxendnet.web.pages.page import Page, UnreadPage
-from maxendnet.web.pages.source import Source, has_layout, read_source
+from maxendnet.web.pages.source import Source, has_layout, read_sources
 from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.views.view import View, make_views
 
@@ -369,26 +370,24 @@ class Extractor(BaseEstimator):
         OSError
             A file cannot be opened.
         """
+        return list(chain.from_iterable(self.rows(read_sources(pages, self.sites_), records, min_confidence, progress)))
+
+    def rows(
+        self, sources: Sequence[Page | UnreadPage], records: Records, min_confidence: float, progress: Progress
+    ) -> list[list[Record]]:
+        """Return the records of each page; a page that was passed twice has all its records at its first position."""
         if isinstance(records, str) and records not in ("one", "auto"):
             raise ValueError(f"records is {records!r}; choose 'one' or 'auto', or pass the records of each page.")
-        single = (Page, UnreadPage, str, bytes)
-        items = pages if isinstance(pages, Iterable) and not isinstance(pages, single) else [pages]
-        sources = [read_source(source, self.sites_) for source in items]
         if records is not None and not isinstance(records, str):
             records = [given for source, given in zip(sources, records) if isinstance(source, Page)]
         views, margins = self.margins([source for source in sources if isinstance(source, Page)], progress)
         rows: dict[int, list[Record]] = {}
         for view, of_view in zip(views, extract_records(self, views, margins, records, min_confidence)):
             rows.setdefault(id(view.page.source or view.page), []).extend(of_view)
-        extracted: list[Record] = []
-        for source in sources:
-            if isinstance(source, UnreadPage):
-                extracted.append(Record(source.name, "", None, dict.fromkeys(self.fields_), error=source.error))
-            else:
-                extracted += rows.pop(
-                    id(source), []
-                )  # a page that was passed twice has all its rows at its first position
-        return extracted
+        return [
+            [unread_record(source, self.fields_)] if isinstance(source, UnreadPage) else rows.pop(id(source), [])
+            for source in sources
+        ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file for `Extractor.load` and ``maxendnet info``.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maxendnet.web.fields.types import NORMAL_FORMS
+from maxendnet.web.pages.page import UnreadPage
 
 FORMULA = (
     "=",
@@ -25,6 +26,7 @@ FORMULA = (
     "\uff20",
 )  # the last four are full-width forms
 NUMBER = re.compile(r"[+-]?\d[\d.,]*%?")
+SEPARATOR = "; "  # joins several values of a field
 
 
 class Cell(NamedTuple):
@@ -45,6 +47,9 @@ class Cell(NamedTuple):
         Normalised value, which depends on the type of the field, see `maxendnet.web.fields.types`.
     values : tuple of str
         For a field with several values, each of them; ``value`` is the joined text.
+    source : str
+        ``"json-ld"`` or ``"microdata"`` if the value is from schema.org data, see
+        `maxendnet.web.model.schema.SchemaExtractor`; empty if the model found it.
     """
 
     value: str
@@ -53,6 +58,7 @@ class Cell(NamedTuple):
     span: tuple[Any, ...] | None = None
     normal: dict[str, Any] | None = None
     values: tuple[str, ...] = ()
+    source: str = ""
 
 
 class Record(NamedTuple):
@@ -94,9 +100,16 @@ class Record(NamedTuple):
                     cells[name]["span"] = list(cell.span)
                 if cell.values:
                     cells[name]["values"] = list(cell.values)
+                if cell.source:
+                    cells[name]["source"] = cell.source
                 cells[name] |= cell.normal or {}
         about = {"page": self.page, "url": self.url, "site": self.site, "record": self.record}
         return {**about, "fields": cells, "error": self.error or None}
+
+
+def unread_record(page: UnreadPage, fields: Sequence[str]) -> Record:
+    """Return the record of a page that could not be read, which states the reason."""
+    return Record(page.name, "", None, dict.fromkeys(fields), error=page.error)
 
 
 def as_lines(records: Iterable[Record]) -> str:
@@ -105,8 +118,9 @@ def as_lines(records: Iterable[Record]) -> str:
 
 
 def as_csv(
-    records: Iterable[Record], fields: Sequence[str], head: bool = True, kinds: Mapping[str, str] | None = None
-) -> str:
+    records: Iterable[Record], fields: Sequence[str], head: bool = True, kinds: Mapping[str, str] | None = None,
+    sources: bool = False,
+) -> str:  # fmt: skip
     """Return the records as CSV.
 
     The columns are page, url, site and record, then value, confidence and node of each field, then error.
@@ -122,6 +136,8 @@ def as_csv(
         Whether the first line contains the column names.
     kinds : mapping of str to str, optional
         Types of the fields.
+    sources : bool
+        Whether each field has a column for the ``source`` of its cells.
 
     Examples
     --------
@@ -132,19 +148,20 @@ def as_csv(
     out = io.StringIO(newline="")
     writer = csv.writer(out)
     if head:
-        writer.writerow(csv_head(fields, kinds))
+        writer.writerow(csv_head(fields, kinds, sources))
     for record in records:
         line: list[Any] = [safe_cell(record.page), safe_cell(record.url), safe_cell(record.site), record.record]
         for name in fields:
             cell = record.fields[name]
             line += ["", "", ""] if cell is None else [safe_cell(cell.value), f"{cell.confidence:.4f}", cell.node]
+            line += [cell.source if cell is not None else ""] * sources
             normal = (cell.normal if cell is not None else None) or {}
             line += [safe_cell(str(normal.get(key, ""))) for key in NORMAL_FORMS.get((kinds or {}).get(name, ""), ())]
         writer.writerow([*line, safe_cell(record.error)])
     return out.getvalue()
 
 
-def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> list[str]:
+def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None, sources: bool = False) -> list[str]:
     """Return the column names of `as_csv`.
 
     Examples
@@ -154,7 +171,7 @@ def csv_head(fields: Sequence[str], kinds: Mapping[str, str] | None = None) -> l
     """
     columns = ["page", "url", "site", "record"]
     for name in fields:
-        suffixes = ("confidence", "node", *NORMAL_FORMS.get((kinds or {}).get(name, ""), ()))
+        suffixes = ("confidence", "node", *["source"] * sources, *NORMAL_FORMS.get((kinds or {}).get(name, ""), ()))
         columns += [safe_cell(column) for column in (name, *(f"{name}_{suffix}" for suffix in suffixes))]
     return [*columns, "error"]
 
@@ -181,7 +198,8 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     -------
     list of dict
         ``page``, ``url``, ``site``, ``record``, ``error`` and for each field ``<field>``, ``<field>_confidence`` and
-        the normalised values; a field with several values also has the list ``<field>_values``.
+        the normalised values; a field with several values also has the list ``<field>_values``, and one with a
+        value from schema.org data ``<field>_source``.
 
     Examples
     --------
@@ -198,6 +216,8 @@ def as_rows(records: Iterable[Record]) -> list[dict[str, Any]]:
             row[f"{name}_confidence"] = None if cell is None else cell.confidence
             if cell is not None and cell.values:
                 row[f"{name}_values"] = list(cell.values)
+            if cell is not None and cell.source:
+                row[f"{name}_source"] = cell.source
             if cell is not None:
                 row |= {f"{name}_{key}": value for key, value in (cell.normal or {}).items()}
         rows.append({**row, "error": record.error or None})

@@ -46,6 +46,7 @@ KEPT_ATTRIBUTES = words(
     "class id src href alt title name type role style width height border align valign colspan rowspan bgcolor color "
     "size face itemprop property rel hidden datetime content data-src aria-label"
 )
+ITEM_ATTRIBUTES = words("itemscope itemtype itemid")
 SPACE = re.compile(r"[\s\u200b\ufeff]+")
 # characters that XML does not allow and that values do not need
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -391,7 +392,7 @@ def _attributes(attributes: dict[str, str]) -> dict[str, str]:
     retained = {
         name: clean(value[:MAX_ATTRIBUTE_CHARS]).strip()
         for name, value in attributes.items()
-        if name in KEPT_ATTRIBUTES
+        if name in KEPT_ATTRIBUTES or name in ITEM_ATTRIBUTES
     }
     n_data = 0
     for name, value in attributes.items():

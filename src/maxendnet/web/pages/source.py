@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from maxendnet.web.pages.folder import site_of
@@ -51,6 +51,19 @@ def read_source(source: Source, known: Sequence[str] = ()) -> Page | UnreadPage:
         return page
     except PageError as error:
         return UnreadPage(name, str(error))
+
+
+def read_sources(sources: Source | Iterable[Source], known: Sequence[str] = ()) -> list[Page | UnreadPage]:
+    """Return the pages of a source or of several sources, see `read_source`.
+
+    Examples
+    --------
+    >>> len(read_sources("<p>hello")), len(read_sources(["<p>a", "<p>b"]))
+    (1, 2)
+    """
+    single = (Page, UnreadPage, str, bytes)
+    items = sources if isinstance(sources, Iterable) and not isinstance(sources, single) else [sources]
+    return [read_source(source, known) for source in items]
 
 
 def has_layout(pages: Sequence[Page]) -> bool:

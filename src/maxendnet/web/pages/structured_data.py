@@ -141,8 +141,11 @@ def _add(nodes: list[DataNode], value: Any, name: str, parent: int, depth: int) 
         type_name = value.get("@type")
         type_name = type_name[0] if isinstance(type_name, list) and type_name else type_name
         attributes = {"itemprop": name} if name else {}
-        if isinstance(type_name, str) and TYPE_NAME.match(type_name):
+        type_name = re.split("[/#]", type_name)[-1] if isinstance(type_name, str) else ""
+        if TYPE_NAME.match(type_name):
             attributes["type"] = type_name
+        if isinstance(value.get("@id"), str) and value["@id"]:
+            attributes["itemid"] = value["@id"]
         node = len(nodes)
         nodes.append(DataNode(OBJECT, parent, attributes))
         if isinstance(value.get("@value"), str):

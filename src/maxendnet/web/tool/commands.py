@@ -256,10 +256,16 @@ def train(
 
 
 @web.command(cls=Errors)
-@click.argument("model", type=FILE)
-@PAGES
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("pages", type=click.Path(path_type=Path), nargs=-1)
 @click.option("-o", "--out", type=FILE, help="File to write, .jsonl or .csv.  [default: print JSON lines]")
 @SITE
+@click.option("--schema", is_flag=True,
+              help="Use schema.org data (JSON-LD, microdata) where a page has it; labels of the model override it. "
+              "MODEL may be omitted.")  # fmt: skip
+@click.option("--fields", default="", help="With --schema: comma-separated fields, such as name,cost=offers.price.  "
+              "[default: those of the model]")  # fmt: skip
+@click.option("--several", default="", help="With --schema: comma-separated fields that may have several values.")
 @click.option("--records", type=click.Choice(["one", "auto"]),
               help="one: one record per page, except on known listings; auto: detect repeated items.  "
               "[default: as trained]")  # fmt: skip
@@ -270,10 +276,10 @@ def train(
 @click.option(
     "--excel", is_flag=True, help="Begin the CSV file with a byte order mark, so that Excel reads it as UTF-8."
 )
-@click.option("--strict", is_flag=True, help="Fail if a page cannot be read.")
+@click.option("--strict", is_flag=True, help="Fail if a page cannot be read without a warning; write nothing then.")
 def extract(
-    model: Path, pages: tuple[Path, ...], out: Path | None, site: str, records: str | None, min_confidence: float,
-    jobs: int, excel: bool, strict: bool,
+    model: Path | None, pages: tuple[Path, ...], out: Path | None, site: str, records: str | None,
+    min_confidence: float, jobs: int, excel: bool, strict: bool, schema: bool, fields: str, several: str,
 ) -> None:  # fmt: skip
     """Extract records from pages (files or folders).
 
@@ -286,8 +292,17 @@ def extract(
       maxendnet web extract shop.medn a.html b.html -o out.jsonl
       maxendnet web extract shop.medn pages/ -o out.csv --min-confidence 0.5
       maxendnet web extract shop.medn pages/ -o out.csv --jobs 4 --excel
+      maxendnet web extract --schema --fields name,price pages/ -o out.csv
     """
     from maxendnet.web.tool.stream import Options, extract_stream
+
+    if model is not None and schema and model.suffix != ".medn":
+        pages, model = (model, *pages), None
+    properties = {name: path or name for name, _, path in (item.partition("=") for item in split_names(fields))}
+    if (properties or several) and not schema:
+        raise click.UsageError("--fields and --several require --schema; without it, the model has the fields.")
+    if not pages:
+        raise click.UsageError("name the pages to extract from: MODEL PAGES..., or --schema PAGES... without a model.")
 
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise click.BadParameter(f"{out} ends in neither .jsonl nor .csv.", param_hint="--out")
@@ -295,13 +310,12 @@ def extract(
     if excel and not csv:
         raise click.UsageError("--excel requires -o FILE.csv.")
     files = _files(pages)
-    if strict:
-        _, _, problems = _load(model, pages, site)
-        if problems:
-            raise click.ClickException(
-                f"{counted(len(problems), 'page')} could not be read cleanly; nothing was written."
-            )
-    options = Options(site, records, min_confidence, csv, excel)
+    if schema and model is None and not properties:
+        raise click.UsageError(f"--schema without a model requires --fields, such as {_schema_fields(files)}.")
+    options = Options(
+        site, records, min_confidence, csv, excel, schema=schema, fields=list(properties.items()),
+        several=split_names(several), strict=strict,
+    )  # fmt: skip
     total = extract_stream(model, files, sys.stdout if out is None else out, options, jobs, progress=progress)
     note(total.problems)
     if not total.n_pages:
@@ -496,6 +510,14 @@ def _files(pages: Sequence[Path]) -> list[Path]:
     if not files:
         raise click.ClickException("none of the files is a page.")
     return files
+
+
+def _schema_fields(files: Sequence[Path]) -> str:
+    """Return the schema.org properties of the first page, as an example for ``--fields``."""
+    from maxendnet.web.pages.page import read_page
+    from maxendnet.web.pages.schema_items import SchemaItems
+
+    return ",".join(SchemaItems(read_page(files[0])).property_names()[:20]) or "name,price"
 
 
 def _load(model: Path, pages: Sequence[Path], site: str) -> tuple[Any, list[Any], list[str]]:

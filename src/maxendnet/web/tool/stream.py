@@ -8,6 +8,7 @@ and pages are unchanged, and produces identical output.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -20,8 +21,9 @@ from typing import IO, Any, NamedTuple
 from maxendnet.utils.atomic_write import write_whole
 from maxendnet.web.model.extractor import Extractor
 from maxendnet.web.model.record import as_csv, as_lines
+from maxendnet.web.model.schema import SchemaExtractor
 from maxendnet.web.pages.folder import read_pages
-from maxendnet.web.pages.page import Page, UnreadPage
+from maxendnet.web.pages.page import Page, PageError, UnreadPage
 from maxendnet.web.pages.source import Source
 from maxendnet.web.progress import Progress, quiet
 from maxendnet.web.rendering.render import render_pages
@@ -56,6 +58,17 @@ class Options(NamedTuple):
     csv: bool = False
     excel: bool = False
     batch: int = BATCH
+    schema: bool = False
+    fields: Sequence[tuple[str, str]] = ()
+    several: Sequence[str] = ()
+    strict: bool = False
+
+    def load(self, model: Path | None) -> Extractor | SchemaExtractor:
+        """Return the extractor for a model file, or for schema.org data alone."""
+        extractor = Extractor.load(model) if model is not None else None
+        if extractor is None or self.schema:
+            return SchemaExtractor(dict(self.fields), self.several, extractor)
+        return extractor
 
 
 class Outcome(NamedTuple):
@@ -96,7 +109,7 @@ def batches(files: Sequence[Path], size: int = BATCH) -> list[list[Path]]:
 
 
 def read_files(
-    files: Sequence[Path], site: str, extractor: Extractor, progress: Progress = quiet
+    files: Sequence[Path], site: str, extractor: Extractor | SchemaExtractor, progress: Progress = quiet
 ) -> tuple[list[Page], list[UnreadPage], list[str]]:
     """Read pages, and render them if the model was trained on rendered pages."""
     named = [(path, str(path), site) for path in files]
@@ -107,31 +120,35 @@ def read_files(
     return pages, unread, warnings
 
 
-def extract_batch(extractor: Extractor, files: Sequence[Path], options: Options) -> tuple[str, Outcome]:
+def extract_batch(
+    extractor: Extractor | SchemaExtractor, files: Sequence[Path], options: Options
+) -> tuple[str, Outcome]:
     """Extract records from a batch; return the rows as text, and their counts."""
     pages, unread, warnings = read_files(files, options.site, extractor)
+    problems = [page.error for page in unread] + warnings
+    if options.strict and problems:
+        raise PageError(f"{problems[0]}; nothing was written, because of --strict.")
     sources: dict[str, Source] = {page.name: page for page in pages}
     sources |= {page.name: page for page in unread}
     rows = extractor.extract(
         [sources[str(path)] for path in files], records=options.records, min_confidence=options.min_confidence
     )
     cells = [cell for row in rows if not row.error for cell in row.fields.values()]
-    text = as_csv(rows, extractor.fields_, head=False, kinds=extractor.kinds_) if options.csv else as_lines(rows)
+    text = as_csv(rows, extractor.fields_, False, extractor.kinds_, options.schema) if options.csv else as_lines(rows)
     n_records, n_empty = sum(not row.error for row in rows), sum(cell is None for cell in cells)
-    problems = [page.error for page in unread] + warnings
     return text, Outcome(n_records, len(pages), len(cells), n_empty, len(unread), problems)
 
 
 def extract_stream(
-    model: Path, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int = 1,
+    model: Path | None, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int = 1,
     progress: Progress = quiet,
 ) -> Outcome:  # fmt: skip
     """Extract records from many pages and write them to a file.
 
     Parameters
     ----------
-    model : Path
-        Model file.
+    model : Path or None
+        Model file; None with ``options.schema`` to use schema.org data alone.
     files : sequence of Path
         Pages.
     out : Path or open file
@@ -145,10 +162,37 @@ def extract_stream(
     Returns
     -------
     Outcome
+
+    Raises
+    ------
+    PageError
+        With ``options.strict``: a page could not be read without a warning.
     """
+    if not options.strict:
+        return _extract(model, files, out, options, jobs, progress)
+    if not isinstance(out, Path):
+        text = io.StringIO()
+        total = _extract(model, files, text, options, jobs, progress)
+        out.write(text.getvalue())
+        return total
+    partial = out.with_name(out.name + ".part")
+    try:
+        total = _extract(model, files, partial, options, jobs, progress)
+    except PageError:
+        for path in (partial, _progress_file(partial)):
+            path.unlink(missing_ok=True)
+        raise
+    os.replace(partial, out)
+    return total
+
+
+def _extract(
+    model: Path | None, files: Sequence[Path], out: Path | IO[str], options: Options, jobs: int, progress: Progress
+) -> Outcome:
     file_batches = batches(files, options.batch)
-    extractor = Extractor.load(model)
-    head = (BOM if options.excel else "") + as_csv([], extractor.fields_, kinds=extractor.kinds_) if options.csv else ""
+    extractor = options.load(model)
+    head = as_csv([], extractor.fields_, kinds=extractor.kinds_, sources=options.schema) if options.csv else ""
+    head = BOM * options.excel + head
     if not isinstance(out, Path):
         out.write(head)
         total = NOTHING
@@ -157,7 +201,7 @@ def extract_stream(
             out.flush()
             total = _add(total, batch)
         return total
-    progress_file = out.with_name(out.name + ".progress")
+    progress_file = _progress_file(out)
     fingerprint = _fingerprint(model, files, options)
     n_done, total = _resume(progress_file, fingerprint, out)
     if not n_done:
@@ -178,8 +222,9 @@ def extract_stream(
 
 
 def _results(
-    model: Path, extractor: Extractor, file_batches: Sequence[Sequence[Path]], options: Options, jobs: int
-) -> Iterator[tuple[str, Outcome]]:
+    model: Path | None, extractor: Extractor | SchemaExtractor, file_batches: Sequence[Sequence[Path]],
+    options: Options, jobs: int,
+) -> Iterator[tuple[str, Outcome]]:  # fmt: skip
     """Yield the rows and counts of each batch, in the order of the batches."""
     if jobs <= 1 or len(file_batches) < 2:
         yield from (extract_batch(extractor, files, options) for files in file_batches)
@@ -189,12 +234,16 @@ def _results(
         yield from pool.imap(_extract_in_worker, file_batches)
 
 
+def _progress_file(out: Path) -> Path:
+    return out.with_name(out.name + ".progress")
+
+
 _worker: dict[str, Any] = {}
 """Extractor and options of a worker process."""
 
 
-def _start_worker(model: Path, options: Options) -> None:
-    _worker["extractor"], _worker["options"] = Extractor.load(model), options
+def _start_worker(model: Path | None, options: Options) -> None:
+    _worker["extractor"], _worker["options"] = options.load(model), options
 
 
 def _extract_in_worker(files: Sequence[Path]) -> tuple[str, Outcome]:
@@ -205,9 +254,9 @@ def _add(total: Outcome, batch: Outcome) -> Outcome:
     return Outcome(*map(add, total, batch))
 
 
-def _fingerprint(model: Path, files: Sequence[Path], options: Options) -> str:
+def _fingerprint(model: Path | None, files: Sequence[Path], options: Options) -> str:
     """Return a hash of the model, the options, and the names, sizes and modification times of the files."""
-    fingerprint = hashlib.sha256(model.read_bytes())
+    fingerprint = hashlib.sha256(model.read_bytes() if model is not None else b"")
     fingerprint.update(json.dumps(options).encode())
     for path in files:
         try:
