@@ -12,7 +12,7 @@ from maxendnet.web.pages.structured_data import OBJECT, VALUE_TAGS, value_text
 
 MAX_DEPTH = 4  # properties from an item to a value, such as offers.priceSpecification.price
 ITEM_TEXT = ("text", "name", "url", "value", "ratingvalue")
-"""Properties that stand for an item where a text is expected, such as the name of a person. The first one is used."""
+"""Properties that represent an item where a text is expected, such as the name of a person: the first that occurs."""
 IMAGE_TEXT = ("contenturl", "url")
 PAGE_TYPES = frozenset((
     "webpage", "website", "organization", "breadcrumblist", "listitem", "imageobject", "person", "searchaction",
