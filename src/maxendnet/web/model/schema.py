@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SchemaExtractor:
-    """Extract records from JSON-LD and microdata, and the remaining cells with a model.
+    """Extract records from JSON-LD and microdata, the other cells with a model.
 
     Labels override: on a labelled site, fields with labels are extracted by the model, and structured data fills only
     cells that are empty. The ``source`` of a cell states where its value is from.
