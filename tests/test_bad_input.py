@@ -549,6 +549,10 @@ def test_memoryviews_are_arrays():
     for X in ([memoryview(table)], memoryview(table[None])):
         assert M3N(max_passes=3, tol=0.5).fit(X, [["a", "b"]]).predict(X) == [["a", "b"]]
     assert len(Examples.build(memoryview(table))) == 2
+    for y in ([memoryview(np.array(["a", "b"]))], memoryview(np.array([["a", "b"]]))):
+        assert M3N(max_passes=3, tol=0.5).fit([table], y).predict([table]) == [["a", "b"]]
+    with pytest.raises(ValueError, match=r"y\[0\] has shape \(2, 2\)"):
+        M3N().fit([table], [memoryview(table)])
 
 
 @pytest.mark.parametrize("model", [M3N(), L2CRF(), LapMEDN()], ids=lambda model: type(model).__name__)

@@ -102,6 +102,8 @@ def read_labels(y: Any, offsets: IntArray, flat: bool, name: str = "y", whole: b
     """
     if isinstance(y, (str, bytes)):
         raise ValueError(f"{name} is the string {y!r}; expected a list of labels per example.")
+    if isinstance(y, memoryview):  # Python iterates over few of its formats
+        y = np.asarray(y)
     labels = _read_flat(y, len(offsets) - 1, name) if flat or whole else _read_nested(y, offsets, name)
     if whole and not flat:
         sequences = [i for i, label in enumerate(labels.tolist()) if isinstance(label, (list, np.ndarray))]
@@ -159,6 +161,8 @@ def _read_nested(y: Any, offsets: IntArray, name: str) -> Array:
             )
         )
     for i, row in enumerate(rows):
+        if isinstance(row, memoryview):
+            rows[i] = row = np.asarray(row)
         if row is UNKNOWN:
             rows[i] = [UNKNOWN] * int(offsets[i + 1] - offsets[i])
         elif isinstance(row, (set, frozenset)):
