@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from forge import forged
 from sklearn.base import clone
-from test_checkpoint import MODELS, Interrupted, X, Y, fitted, interrupted, needs_fork
+from test_checkpoint import EVERY_PASS, MODELS, Interrupted, X, Y, fitted, interrupted, needs_fork
 from test_file import MODELS as SAVED
 
 from maxendnet import (
@@ -55,7 +55,7 @@ def content(name, tmp_path, monkeypatch):
     """Header and arrays of a checkpoint of an interrupted fit."""
     model, y = MODELS[name]
     path = tmp_path / "fit.checkpoint"
-    for at in (3, 2, 1):
+    for at in (12, 6, 3, 2, 1):  # late enough for an evaluation, if the fit takes so many passes
         path.unlink(missing_ok=True)
         if interrupted(monkeypatch, at, model, y, path):
             break
@@ -179,7 +179,7 @@ def test_a_full_disk_warns_and_leaves_the_last_checkpoint(tmp_path, monkeypatch)
 
     monkeypatch.setattr(atomic_write.os, "fsync", full)
     monkeypatch.setattr(Checkpoint, "offer", counted)
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (60.0, None, lambda: 0.0))  # every pass
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", EVERY_PASS)
     with pytest.warns(UserWarning, match=r"pass \d could not be written .*No space.* still contains the previous"):
         model.fit(X, Y, checkpoint=path, checkpoint_every=0)
     assert len(failures) == 3 and failures == [contents[2]] * 3
@@ -232,7 +232,7 @@ def resume_once(monkeypatch, fit):
         if n_offers[0] == 3:
             raise Interrupted
 
-    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (60.0, None, lambda: 0.0))
+    monkeypatch.setattr(Checkpoint.__init__, "__defaults__", EVERY_PASS)
     monkeypatch.setattr(Checkpoint, "offer", offer_and_stop)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

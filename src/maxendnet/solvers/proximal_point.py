@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -17,7 +17,7 @@ from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 from maxendnet.utils.checks import require_count
-from maxendnet.utils.state_fields import NonNegative, Positive
+from maxendnet.utils.state_fields import NonNegative, Positive, Values
 
 MIN_CHANCE = 0.02
 """Smallest sampling weight of an example, relative to the mean. An example whose gap was 0 at the previous centre must
@@ -91,7 +91,8 @@ class ProximalState:
     primal: float = np.inf
     eta: FloatArray | None = None
     """The best dual point so far; None under an L1 penalty, which has no posterior."""
-    cost: float = 0.0
+    cost: Annotated[float, Values(also=(np.nan,))] = 0.0
+    """Its cost; NaN under an L1 penalty."""
     dual: float = -np.inf
 
 
