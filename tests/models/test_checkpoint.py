@@ -113,7 +113,7 @@ every_solver = pytest.mark.parametrize("name", MODELS)
 
 
 EVERY_PASS = (60.0, None, lambda: 0.0)
-"""Defaults of `Checkpoint` with a clock that stands still, so that writing takes no time and happens after every pass."""
+"""Defaults of `Checkpoint` with a clock that stands still: writing takes no time, and happens after every pass."""
 
 
 class Interrupted(BaseException):

@@ -55,7 +55,7 @@ def content(name, tmp_path, monkeypatch):
     """Header and arrays of a checkpoint of an interrupted fit."""
     model, y = MODELS[name]
     path = tmp_path / "fit.checkpoint"
-    for at in (12, 6, 3, 2, 1):  # late enough for an evaluation, if the fit takes so many passes
+    for at in (12, 6, 3, 2, 1):  # after an evaluation, unless the fit is shorter
         path.unlink(missing_ok=True)
         if interrupted(monkeypatch, at, model, y, path):
             break
