@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxendnet.text import TextError, read_frame, read_records
+from maxendnet.text import Tagger, TextError, read_frame, read_records, tag_frame
 
 
 class Names:
@@ -59,16 +59,17 @@ def test_messages(records, options, message):
 
 
 FRAME = {"s": [7, 7, 3, 7], "word": ["a", "b", "c", "d"], "pos": list("NVNV"), "tag": ["O", "B-X", "O", "I-X"]}
+KINDS = {"dict": None, "pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}
 
 
 def frames(kind):
+    """Return the function that makes a frame of a package from a dict."""
     if kind == "dict":
         return lambda data: data
-    module = pytest.importorskip(kind, reason=f"needs {kind} (pip install {kind})")
-    return module.DataFrame
+    return getattr(pytest.importorskip(kind, reason=f"needs {kind} (pip install {kind})"), KINDS[kind])
 
 
-@pytest.mark.parametrize("kind", ["dict", "pandas", "polars"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_frames(kind):
     frame = frames(kind)(FRAME)
     X, y = read_frame(frame, "s", ["word", "pos"], "tag")
@@ -81,3 +82,27 @@ def test_frames(kind):
         read_frame(broken, "s", "word")
     with pytest.raises(TextError, match=r"row 1 has (None|nan) in the column 's'; tokens and tags must be strings"):
         read_frame(broken, "word", "s")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_are_added_to_frames(kind):
+    data = {"s": [2, 1, 2, 1], "word": ["Ada", "Bob", "met", "slept"]}
+    frame = frames(kind)(data)
+    tagger = Tagger().fit([["Ada", "met", "Bob"], ["Bob", "slept"]], [["B-PER", "O", "B-PER"], ["B-PER", "O"]])
+    tagged = tag_frame(tagger, frame, "s", "word")
+    assert type(tagged) is type(frame)
+    assert read_frame(tagged, "s", "word", "label")[1] == [["B-PER", "O"], ["B-PER", "O"]]
+    values = tagged["probability"]
+    values = values.to_pylist() if kind == "pyarrow" else list(values)
+    expected = tagger.predict_confidence([["Ada", "met"], ["Bob", "slept"]])
+    assert values == [expected[0].tokens[0], expected[1].tokens[0], expected[0].tokens[1], expected[1].tokens[1]]
+    with pytest.raises(TextError, match="the frame already has a column 'label'; pass another name"):
+        tag_frame(tagger, tagged, "s", "word")
+    again = tag_frame(tagger, tagged, "s", "word", "label2", "p2")
+    assert read_frame(again, "s", "word", "label2")[1] == [["B-PER", "O"], ["B-PER", "O"]]
+
+
+def test_other_objects_are_no_frames():
+    pytest.importorskip("narwhals", reason="needs narwhals (pip install narwhals)")
+    with pytest.raises(TextError, match=r"a frame must be a data frame of pandas or polars, .* got a list"):
+        read_frame([1], "s", "word")

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from maxendnet.text.fitting.calibration import Reliability as Reliability
     from maxendnet.text.fitting.calibration import fit_temperature as fit_temperature
     from maxendnet.text.fitting.calibration import reliability as reliability
+    from maxendnet.text.integrations.conllu import read_conllu as read_conllu
+    from maxendnet.text.integrations.frames import read_frame as read_frame
+    from maxendnet.text.integrations.frames import tag_frame as tag_frame
+    from maxendnet.text.integrations.label_studio import label_studio_tasks as label_studio_tasks
+    from maxendnet.text.integrations.label_studio import read_label_studio as read_label_studio
     from maxendnet.text.reading.column_files import ColumnFiles as ColumnFiles
     from maxendnet.text.reading.columns import Columns as Columns
     from maxendnet.text.reading.columns import read_columns as read_columns
     from maxendnet.text.reading.columns import stream_columns as stream_columns
     from maxendnet.text.reading.columns import write_columns as write_columns
     from maxendnet.text.reading.errors import TextError as TextError
-    from maxendnet.text.reading.records import read_frame as read_frame
     from maxendnet.text.reading.records import read_records as read_records
     from maxendnet.text.reading.spans import Span as Span
     from maxendnet.text.reading.spans import find_spans as find_spans

@@ -1,4 +1,4 @@
-"""Sentences and tags from records (Hugging Face data sets) and from data frames."""
+"""Sentences and tags from records, as in Hugging Face data sets."""
 
 from __future__ import annotations
 
@@ -102,61 +102,3 @@ def _list(value: Any, where: str) -> list[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, (list, tuple)):
         raise TextError(f"{where} is a {type(value).__name__}; expected a list with an entry for each token.")
     return list(value)
-
-
-def read_frame(
-    frame: Any, sequence: str, tokens: str | Sequence[str], tags: str | None = None
-) -> tuple[Columns, list[list[str]] | None]:
-    """Read sentences and tags from a data frame with a row for each token.
-
-    Parameters
-    ----------
-    frame : DataFrame of pandas or polars
-    sequence : str
-        Column that identifies the sentence of each token. Sentences are in order of first appearance, tokens in the
-        order of their rows.
-    tokens : str or list of str
-        Name of the token column, or of several columns.
-    tags : str, optional
-        Name of the tag column.
-
-    Returns
-    -------
-    X : Columns
-    y : list of lists of str, or None
-
-    Examples
-    --------
-    >>> frame = {"sentence": [1, 1, 2], "word": ["Ada", "slept", "Stop"], "tag": ["B-PER", "O", "O"]}
-    >>> X, y = read_frame(frame, "sentence", "word", "tag")
-    >>> X[0], y
-    ([('Ada',), ('slept',)], [['B-PER', 'O'], ['O']])
-    """
-    fields = [tokens] if isinstance(tokens, str) else list(tokens)
-    owner = _column(frame, sequence)
-    cells = [_column(frame, field) for field in fields]
-    labels = None if tags is None else _column(frame, tags)
-    rows: dict[Any, list[int]] = {}
-    for t, key in enumerate(owner):
-        if key is None or key != key:
-            raise TextError(
-                f"row {t} has no value in the column {sequence!r}; fill it in, for instance with "
-                f"frame[{sequence!r}].ffill() if only the first token of a sentence has a value."
-            )
-        rows.setdefault(key, []).append(t)
-    for field, column in [*zip(fields, cells), *([] if labels is None else [(tags, labels)])]:
-        wrong = next((t for t, cell in enumerate(column) if not isinstance(cell, str)), None)
-        if wrong is not None:
-            raise TextError(
-                f"row {wrong} has {column[wrong]!r} in the column {field!r}; tokens and tags must be strings."
-            )
-    X = Columns.of([[tuple(column[t] for column in cells) for t in sentence] for sentence in rows.values()])
-    return X, None if labels is None else [[labels[t] for t in sentence] for sentence in rows.values()]
-
-
-def _column(frame: Any, name: str) -> list[Any]:
-    names = list(getattr(frame, "columns", frame))
-    if name not in names:
-        raise TextError(f"the frame has no column {name!r}; it has {names}.")
-    column = frame[name]
-    return column.to_list() if hasattr(column, "to_list") else list(column)
