@@ -1,12 +1,14 @@
-"""Error on new examples and proven gap against CPU seconds: all systems beside the five algorithms of CRFsuite.
+"""Error on new examples and proven gap against CPU seconds: all systems, CRFsuite, and an independent classifier.
 
 Five data sets, each as a user would fit it: OCR letters (folds 1-9, pixels and a bias), CoNLL-2000 (the CRF++
 template, weights of pairs that occur), CB513 (windows of 15 residues), Bach chorales (pitches, bass and metre around an
-event) and Portuguese names (the ready features for words). Every system is fitted by `fit` with default settings to
-gaps of 0.1, 0.01 and 0.001, each from the beginning: a point is what a user gets with that ``tol``. CRFsuite is trained
-on the same features for some numbers of iterations, from the beginning too, and to its own stop. Seconds are those of
-one thread; a fit that has taken ``--budget`` seconds ends at its next look, and smaller gaps are not tried. Seconds of
-a fit are also given in units of a probe (`check.py`) that is run before it, which takes out the speed of the machine.
+event) and Portuguese names (the ready features for words). Every system is fitted by `fit` with default settings and
+constants to gaps of 0.1, 0.01 and 0.001, each from the start: a point is what a user gets with that ``tol``. CRFsuite
+has the same features and its own default constants, which are also those of sklearn-crfsuite. It is trained for several
+numbers of iterations, from the start too, and to its own stop. `LogisticRegression` labels every node independently.
+Seconds are CPU seconds of one thread. A fit ends at the first evaluation after ``--budget`` seconds, and smaller gaps
+are then not tried. Seconds of a fit are also given in units of a probe (`check.py`) that is run before it, because the
+speed of the machine varies. The first table, one row for each data set, is a summary.
 
     python benchmarks/frontier.py --data DATA --sets ocr_letters --out cells.jsonl --figures docs/figures
 """
@@ -28,14 +30,22 @@ import numpy as np
 from check import probe
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Chain, LapMEDN
 from maxendnet.data.examples import Examples
 from maxendnet.text import TokenFeatures, read_columns, span_scores
 
 TOLS = (1e-1, 1e-2, 1e-3)
-ITERATIONS = {"lbfgs": (10, 40, 2000), "l2sgd": (5, 20, 100), "ap": (5, 20, 100), "pa": (5, 20, 100),
+ITERATIONS = {"lbfgs": (10, 100, 2000), "l2sgd": (5, 20, 100), "ap": (5, 20, 100), "pa": (5, 20, 100),
               "arow": (5, 20, 100)}  # fmt: skip
+MODELS = {f"{cls.__name__}()": cls() for cls in (LapMEDN, M3N, L1M3N, L2CRF, L1CRF, CRF)}
+SUMMARY = {
+    "independent": ("LogisticRegression()", 0), "CRFsuite, 100 iterations": ("CRFsuite lbfgs", 1),
+    "CRFsuite, to its stop": ("CRFsuite lbfgs", -1), "its averaged perceptron": ("CRFsuite ap", -1),
+    "LapMEDN()": ("LapMEDN()", 1), "M3N()": ("M3N()", 1), "L2CRF()": ("L2CRF()", 1),
+}  # fmt: skip
+"""Columns of the first table: a system and the number of its point. Ours stop at a gap of 0.01, their default."""
 Score = Callable[[list[Any], list[Any]], float]
 
 
@@ -48,7 +58,6 @@ class Task(NamedTuple):
     error: Score
     """Per cent, of the true labels and of those that were found."""
     structure: Any
-    models: dict[str, Any]
     unit: str
 
 
@@ -61,14 +70,6 @@ def wrong_spans(truth: list[Any], found: list[Any]) -> float:
     return 100 * (1 - span_scores(truth, found).f1)
 
 
-def systems(m3n: float, lapmedn: tuple[float, float], l1m3n: float, l2: float, l1: float) -> dict[str, Any]:
-    return {
-        f"M3N(C={m3n:g})": M3N(m3n), f"LapMEDN(C={lapmedn[0]:g}, lam={lapmedn[1]:g})": LapMEDN(*lapmedn),
-        f"L1M3N(C={l1m3n:g})": L1M3N(l1m3n), f"L2CRF(lam={l2:g})": L2CRF(l2), f"L1CRF(lam={l1:g})": L1CRF(l1),
-        "CRF()": CRF(),
-    }  # fmt: skip
-
-
 # ------------------------------------------------------------------------------------------------------------- data
 
 
@@ -76,31 +77,30 @@ def ocr_letters(folder: Path, n: int | None) -> Task:
     raw, examples = common.letters(str(folder))
     train, test = common.subset(examples[raw.folds != 0], n), examples[raw.folds == 0]
     truth = [test.y[a:b].tolist() for a, b in pairwise(test.offsets)]
-    models = systems(2.0, (5.0, 25.0), 0.5, 2.0, 1.0)
-    return Task(train, test, truth, wrong_labels, Chain(bias=True), models, "letters wrong, %")
+    return Task(train, test, truth, wrong_labels, Chain(bias=True), "letters wrong, %")
 
 
-def columns(folder: Path, n: int | None, features: str, models: dict[str, Any]) -> Task:
+def columns(folder: Path, n: int | None, features: str) -> Task:
     made = TokenFeatures(features)
     X, y = read_columns(folder / "train.tsv.gz").split()
     train = made.fit_transform(X if n is None else X[:n], y[:n])
     new, truth = read_columns(folder / "test.tsv.gz").split()
-    return Task(train, made.transform(new), truth, wrong_spans, Chain(pairs="seen"), models, "100 - F1 of spans")
+    return Task(train, made.transform(new), truth, wrong_spans, Chain(pairs="seen"), "100 - F1 of spans")
 
 
 def conll2000(folder: Path, n: int | None) -> Task:
-    return columns(folder, n, "chunks", systems(0.1, (0.2, 2.0), 1.0, 2.0, 1.0))
+    return columns(folder, n, "chunks")
 
 
 def uner_pt(folder: Path, n: int | None) -> Task:
-    return columns(folder, n, "words", systems(0.3, (0.5, 10.0), 3.0, 0.1, 0.1))
+    return columns(folder, n, "words")
 
 
-def from_dicts(train: list[Any], test: list[Any], models: dict[str, Any]) -> Task:
+def from_dicts(train: list[Any], test: list[Any]) -> Task:
     """Sequences of (features, labels); labels that are not judged are None, in the test part alone."""
     known = Examples.build([x for x, _ in train], [y for _, y in train])
     new = Examples.build([x for x, _ in test], feature_names=known.feature_names)
-    return Task(known, new, [y for _, y in test], wrong_labels, Chain(), models, "labels wrong, %")
+    return Task(known, new, [y for _, y in test], wrong_labels, Chain(), "labels wrong, %")
 
 
 def cb513(folder: Path, n: int | None) -> Task:
@@ -115,7 +115,7 @@ def cb513(folder: Path, n: int | None) -> Task:
 
     train = [sequence(protein, False) for protein in proteins if protein["fold"] != 0][:n]
     test = [sequence(protein, True) for protein in proteins if protein["fold"] == 0]
-    return from_dicts(train, test, systems(0.03, (0.3, 10.0), 0.3, 2.0, 1.0))
+    return from_dicts(train, test)
 
 
 def bach_chorales(folder: Path, n: int | None) -> Task:
@@ -134,7 +134,7 @@ def bach_chorales(folder: Path, n: int | None) -> Task:
             x.append(found)
         sequences.append((x, [event[4] for event in events]))
     train = [one for i, one in enumerate(sequences) if i % 5 != 0][:n]
-    return from_dicts(train, sequences[::5], systems(0.3, (1.0, 10.0), 1.0, 1.0, 0.3))
+    return from_dicts(train, sequences[::5])
 
 
 SETS: dict[str, Callable[[Path, int | None], Task]] = {
@@ -201,18 +201,25 @@ class Peer:
         return {"seconds": seconds, "units": seconds / unit, "error": error, "gap": None, "passes": passes}
 
 
-def settings_of(algorithm: str, n: int, models: dict[str, Any]) -> dict[str, Any]:
-    """The iterations, and the constants of our L2-CRF where there are any."""
-    lam = next(model.lam for name, model in models.items() if name.startswith("L2CRF"))
-    constants = {"lbfgs": {"c1": 0.0, "c2": lam / 2}, "l2sgd": {"c2": lam / 2}}.get(algorithm, {})
-    return {**constants, "max_iterations": n, **({"epsilon": 0.0} if algorithm in ("ap", "pa", "arow") else {})}
+def settings_of(algorithm: str, n: int) -> dict[str, Any]:
+    """The number of iterations; algorithms of single examples make all of them."""
+    return {"max_iterations": n, **({"epsilon": 0.0} if algorithm in ("ap", "pa", "arow") else {})}
+
+
+def independent(task: Task) -> dict[str, Any]:
+    """Fit a logistic regression to single nodes, with the settings of scikit-learn but more iterations."""
+    model = LogisticRegression(max_iter=1000)
+    seconds, _ = common.cpu(lambda: model.fit(task.train.X, task.train.y))
+    labels = model.predict(task.test.X)
+    error = task.error(task.truth, [labels[a:b].tolist() for a, b in pairwise(task.test.offsets)])
+    return {"seconds": seconds, "units": np.nan, "error": error, "gap": None, "passes": int(model.n_iter_[0])}
 
 
 def courses(name: str, folder: Path, n: int | None, budget: float, cells: common.Cells) -> tuple[Any, str]:
     """All points of a data set: system to (seconds, gap, error), in the order of the tables."""
     task = SETS[name](folder / name, n)
     found: dict[str, list[dict[str, Any]]] = {}
-    for label, model in task.models.items():
+    for label, model in MODELS.items():
         for tol in TOLS:
             key = {"set": name, "n": n, "model": label, "tol": tol}
             cell = cells.get(key, lambda: ours(task, model, tol, budget))  # noqa: B023
@@ -220,6 +227,8 @@ def courses(name: str, folder: Path, n: int | None, budget: float, cells: common
             common.say(f"{name} {label} {tol:g}: {cell}")
             if cell["late"]:
                 break
+    cell = cells.get({"set": name, "n": n, "independent": True}, lambda: independent(task))
+    found["LogisticRegression()"] = [{"limit": "1000", **cell}]
     peer: list[Peer] = []
     for algorithm, numbers in ITERATIONS.items():
         for k in numbers:
@@ -228,7 +237,7 @@ def courses(name: str, folder: Path, n: int | None, budget: float, cells: common
             def compute() -> dict[str, Any]:
                 if not peer:
                     peer.append(Peer(task))
-                return peer[0].train(algorithm, settings_of(algorithm, k, task.models))  # noqa: B023
+                return peer[0].train(algorithm, settings_of(algorithm, k))  # noqa: B023
 
             cell = cells.get(key, compute)
             found.setdefault(f"CRFsuite {algorithm}", []).append({"limit": str(k), **cell})
@@ -282,6 +291,7 @@ def main() -> None:
     given = arguments.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     cells, n, budget = common.Cells(given.out), (40 if given.quick else None), (2.0 if given.quick else given.budget)
+    summary, sections = [], []
     for name in given.sets.split(","):
         found, unit = courses(name, Path(given.data), n, budget, cells)
         rows = [
@@ -289,11 +299,14 @@ def main() -> None:
              "-" if point["gap"] is None else f"{point['gap']:.1e}", f"{point['error']:.2f}")
             for label, points in found.items() for point in points
         ]  # fmt: skip
-        print(f"## {name}\n")
-        print(common.table(("", "tol or iterations", "CPU s", "in probes", "passes", "gap", unit), rows))
+        head = ("", "tol or iterations", "CPU s", "in probes", "passes", "gap", unit)
+        sections.append(f"## {name}\n\n{common.table(head, rows)}")
+        points = [found[system][min(k, len(found[system]) - 1)] for system, k in SUMMARY.values()]
+        summary.append((f"{name}, {unit}", *(f"{p['error']:.2f} ({p['seconds']:.1f} s)" for p in points)))
         if given.figures:
             draw(found, unit, name, Path(given.figures) / f"frontier_{name}.svg")
-    print(common.machine())
+    print(common.table(("", *SUMMARY), summary))
+    print("\n\n".join([*sections, common.machine()]))
 
 
 if __name__ == "__main__":
