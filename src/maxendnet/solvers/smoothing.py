@@ -14,7 +14,6 @@ from maxendnet.solvers.base import Evaluation, Solver
 from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture, share_inside
 from maxendnet.solvers.curvature.sampled_hessian import (
     full_hessian_worthwhile,
-    partial_hessian_worthwhile,
     whole_curvature,
 )
 from maxendnet.solvers.curvature.soft_curvature import soft_curvature
@@ -128,9 +127,8 @@ class Smoothing(SmoothPath):
     last twenty points provides a better one. When the soft problem is nearly solved, or the entropy term explains most
     of the gap, the temperature is reduced. The curvature learnt so far is retained.
 
-    If the bound is far from the objective, a Hessian replaces the curvature (`sampled_hessian`): the full Hessian with
-    at most 6,000 weights and at least three nodes per weight, or a partial Hessian with at most 20,000 weights and
-    expensive passes.
+    If the bound is far from the objective, the full Hessian replaces the curvature (`sampled_hessian`), with at most
+    6,000 weights and at least three nodes per weight.
 
     Passes use float32 until the bound is nearly tight, and then float64. Only dual points computed in float64 are used
     in a bound. In float32 their rounding errors, multiplied by C, could make a bound exceed the minimum.
@@ -219,7 +217,7 @@ class Smoothing(SmoothPath):
         lags = state.inner.value - state.dual > MIN_GAP_FOR_HESSIAN * state.tol * abs(state.inner.value)
         if not (lags and state.n_steps >= state.hessian_from and offers(problem.prior, "spread")):
             return state
-        if not (full_hessian_worthwhile(problem) or partial_hessian_worthwhile(problem)):
+        if not full_hessian_worthwhile(problem):
             return state
         result: SmoothingState = with_hessian(problem, state)._replace(hessian_from=state.n_steps + HESSIAN_EVERY)
         return result
