@@ -21,6 +21,13 @@ def test_without_b_labels_are_independent():
     assert Template.parse("U00:%x[0,0]\nB00:").bigram
 
 
+def test_lines_b_with_cells_are_a_template_of_pairs():
+    template = Template.parse("U00:%x[0,0]\n B01:%x[-1,0]/%x[0,lower] \nB02:%x[0,1]\nB")
+    assert template.pair_text == "UB01:%x[-1,0]/%x[0,lower]\nUB02:%x[0,1]\n" and template.bigram
+    assert template.columns == ["0"] and len(template.patterns) == 1
+    assert Template.parse("U00:%x[0,0]\nB01:%x[0,0]").bigram
+
+
 @pytest.mark.parametrize("name", READY)
 def test_built_in_templates_are_valid(name):
     template = Template.parse(READY[name])
@@ -40,7 +47,7 @@ def test_the_chunking_template_is_that_of_crfpp():
         ("U00:%x[0,0", "^t:1: .* has an invalid macro"),
         ("U00:%x[999,0]", "^t:1: .* is more than 100 tokens away"),
         ("U00:%x[9999999999999999999999,0]", "^t:1: .* is more than 100 tokens away"),
-        ("U00:%x[0,0]\nB01:%x[0,0]", "^t:2: 'B01.*combines a label pair with a cell"),
+        ("U00:%x[0,0]\nB01:%x[0]", "^t:2: .* has an invalid macro"),
         ("# nothing", "^t:1: no line begins with U"),
         (3, "^t:1: a template must be a string, got a int"),
     ],

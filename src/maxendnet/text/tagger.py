@@ -256,6 +256,11 @@ class Tagger(BaseEstimator):
         """
         if "estimator_" not in vars(self):
             return self.fit(X, y, sample_weight=sample_weight)
+        if self.features_.has_pair_features:
+            raise TextError(
+                "partial_fit does not support templates whose lines B have cells; fit all sentences again, or write "
+                "lines U."
+            )
         names, estimator = self.features_.feature_names_, copy.copy(self.estimator_)
         features = self.features_.renamed(None if names is None else FeatureNames())
         columns = features.read(X)
@@ -458,7 +463,7 @@ class Tagger(BaseEstimator):
         columns = self.features_.read(X)
         names = self.classes_ if self.inner_ is None else self.inner_.names
         given, rules = self._limits(given, rules)
-        if given is None:
+        if given is None and not self.features_.has_pair_features:
             bound = model.bind_entries(*self.features_.entries(columns), columns.offsets, rules)
         else:
             bound = model.bind(self.features_.transform(columns), given, rules)

@@ -119,6 +119,11 @@ class OwnFeatures(BaseEstimator):
         """Whether pairs of neighbouring labels have weights."""
         return self.token_features_ is None or self.token_features_.joins_labels
 
+    @property
+    def has_pair_features(self) -> bool:
+        """Whether pairs of neighbouring tokens have features."""
+        return False
+
     # ---- features ----------------------------------------------------------------------------------------------------
 
     def read(self, X: Any) -> Columns:
@@ -141,6 +146,10 @@ class OwnFeatures(BaseEstimator):
         parts: list[tuple[Any, Sequence[str]]] = []
         if self.token_features_ is not None:
             parts.append((self.token_features_.fit_transform(columns).X, self.token_features_.feature_names_ or ()))
+            if self.token_features_.has_pair_features:
+                raise TextError(
+                    "feature functions cannot be combined with a template whose lines B have cells; write lines U."
+                )
         for name in self.functions_:
             matrix, names = self._evaluate(name, columns)
             if names is None:

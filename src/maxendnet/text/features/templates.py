@@ -7,12 +7,16 @@
     U02:%x[0,1]               second column (part of speech)
     U03:%x[0,lower]           word in lower case; `maxendnet.text.features.word_forms` lists all word forms
     B                         weights for pairs of neighbouring labels
+    B01:%x[0,1]               weights for pairs of neighbouring labels and a cell
     # a comment
 
 Each line ``U...`` defines one feature of every token. Its name is the line, with each macro ``%x[row,column]`` replaced
 by a cell. Rows are relative to the token. Cells before the sentence are ``_B-1``, ``_B-2``, ..., and cells after it are
 ``_B+1``, ``_B+2``, ... Lines with the same resulting name produce the same feature. A line produces no
 feature if a word form has no value, such as a word without a cluster.
+
+A line ``B...`` with macros defines one feature of every pair of neighbouring tokens. Rows are relative to the second
+token. These features add to the weights of the line ``B``, which is implied.
 """
 
 from __future__ import annotations
@@ -57,6 +61,8 @@ class Template:
     patterns : tuple of Pattern
     bigram : bool
         Whether pairs of neighbouring labels have weights.
+    pair_text : str
+        Template of the features of pairs: the lines ``B...`` with macros, each with a U before it.
     text : str
         Source text.
 
@@ -70,6 +76,7 @@ class Template:
     patterns: tuple[Pattern, ...]
     bigram: bool
     text: str
+    pair_text: str = ""
 
     @cached_property
     def reach(self) -> int:
@@ -94,24 +101,22 @@ class Template:
             raise TextError(f"{name}:1: a template must be a string, got a {type(text).__name__}.")
         patterns: list[Pattern] = []
         bigram = False
+        pairs = []
         for number, raw in enumerate(text.split("\n"), 1):
             line = raw.strip()
             if not line or line.startswith("#"):
                 continue
             if line[0] == "U":
                 patterns.append(_pattern(line, f"{name}:{number}"))
-            elif line[0] == "B" and "%x" not in line:
-                bigram = True  # an identifier after B has no effect, because it is the same for every token
             elif line[0] == "B":
-                raise TextError(
-                    f"{name}:{number}: {line!r} combines a label pair with a cell, which is not supported; write "
-                    f"a line B, and a line U with the cell."
-                )
+                bigram = True  # an identifier after B has no effect without a cell, because it is always the same
+                if _pattern(line, f"{name}:{number}").macros:
+                    pairs.append(f"U{line}\n")
             else:
                 raise TextError(f"{name}:{number}: {line!r} does not begin with U, B or #.")
         if not patterns:
             raise TextError(f"{name}:1: no line begins with U; write at least one feature, such as U00:%x[0,0].")
-        return cls(tuple(patterns), bigram, text)
+        return cls(tuple(patterns), bigram, text, "".join(pairs))
 
 
 def _pattern(line: str, place: str) -> Pattern:

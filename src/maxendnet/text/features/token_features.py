@@ -27,6 +27,7 @@ from maxendnet.text.features.templates import READY, Pattern, Template
 from maxendnet.text.features.word_forms import FORMS, Gazetteer, form_of, read_clusters, read_gazetteer
 from maxendnet.text.reading.columns import Coded, Columns
 from maxendnet.text.reading.errors import TextError, check_count
+from maxendnet.utils.memory import check_memory
 from maxendnet.utils.scikit_learn import BaseEstimator
 
 FloatArray = NDArray[np.float64]
@@ -34,6 +35,8 @@ IntArray = NDArray[Any]
 
 FEW_TOKENS = 60
 """Maximum number of tokens whose features are looked up one by one, because array operations are slower then."""
+MAX_PAIR_BYTES = 4e9
+"""Maximum size of the features of label pairs, which are stored as a dense array."""
 BROWN_PREFIXES = (4, 6, 10)
 UNSAVED = ("_forms", "_code_cache")
 
@@ -94,6 +97,11 @@ class TokenFeatures(BaseEstimator):
     clusters: Mapping[str, Any] | None = None
 
     @property
+    def has_pair_features(self) -> bool:
+        """Whether pairs of neighbouring tokens have features."""
+        return self.pair_features_ is not None
+
+    @property
     def joins_labels(self) -> bool:
         """Whether pairs of neighbouring labels have weights."""
         return self.template_.bigram
@@ -120,11 +128,13 @@ class TokenFeatures(BaseEstimator):
             {name: read_clusters(source, name) for name, source in (self.clusters or {}).items()},
             columns.n_columns,
         )
+        if self.pair_features_ is not None:
+            self.pair_features_.fit(columns)
         line_codes, names = self._named_codes(columns)
         self.feature_names_: FeatureNames | None = None
         self._merged = True  # whether several lines may produce the same feature
         if self.n_hashed is not None:
-            return self._examples(_codes_by_name(line_codes, names, self._hash), columns.offsets, y)
+            return self._examples(_codes_by_name(line_codes, names, self._hash), columns, y)
         distinct = list(dict.fromkeys(chain.from_iterable(names)))
         self._merged = len(distinct) != sum(map(len, names))
         if self._merged:
@@ -136,7 +146,7 @@ class TokenFeatures(BaseEstimator):
             is_frequent = np.bincount(codes[codes >= 0], minlength=len(distinct)) >= self.min_count
             codes, distinct = _renumbered(codes, is_frequent), list(compress(distinct, is_frequent))
         self.feature_names_ = FeatureNames(distinct)
-        return self._examples(codes, columns.offsets, y)
+        return self._examples(codes, columns, y)
 
     def _set_up(
         self, template: str, gazetteers: dict[str, Gazetteer], clusters: dict[str, dict[str, str]], n_columns: int
@@ -168,6 +178,11 @@ class TokenFeatures(BaseEstimator):
             )
         self.template_: Template = Template.parse(text)
         self.template_name_: str = template
+        self.pair_features_: TokenFeatures | None = None
+        if self.template_.pair_text:
+            self.pair_features_ = TokenFeatures(
+                self.template_.pair_text, self.min_count, None, self.gazetteers, self.clusters
+            )
         self._forms = {name: self._source(name) for name in self.template_.columns}
         self._code_cache: CodeCache | None = None  # built on first use
 
@@ -206,7 +221,7 @@ class TokenFeatures(BaseEstimator):
         if "template_" not in vars(self):  # check_is_fitted alone takes a tenth of the time for a short sentence
             check_is_fitted(self, "template_")
         columns = Columns.of(X)
-        return self._examples(self._codes(columns), columns.offsets, y)
+        return self._examples(self._codes(columns), columns, y)
 
     def entries(self, columns: Columns) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the CSR arrays (data, indices, indptr) of `transform`."""
@@ -219,11 +234,29 @@ class TokenFeatures(BaseEstimator):
     def _hash(self, name: str) -> int:
         return hashed(name, int(self.n_hashed))  # type: ignore[arg-type]
 
-    def _examples(self, codes: IntArray, offsets: IntArray, y: Any) -> Examples:
+    def _examples(self, codes: IntArray, columns: Columns, y: Any) -> Examples:
+        offsets = columns.offsets
         labels = None if y is None else read_labels(y, offsets, flat=False)
+        X = csr(*self._nonzero(codes), self._n_features)
         return Examples(
-            csr(*self._nonzero(codes), self._n_features), offsets, labels, feature_names=self.feature_names_
+            X, offsets, labels, edge_features=self._edge_features(columns), feature_names=self.feature_names_
         )
+
+    def _edge_features(self, columns: Columns) -> FloatArray | None:
+        """Return the features of pairs of neighbouring tokens, shape (n_edges, n_pair_features)."""
+        if self.pair_features_ is None:
+            return None
+        X = self.pair_features_.transform(columns).X
+        is_second = np.ones(columns.n_tokens, dtype=bool)
+        is_second[columns.offsets[:-1][np.diff(columns.offsets) > 0]] = False
+        check_memory(
+            8 * int(is_second.sum()) * X.shape[1],
+            f"the template lines B with cells have {X.shape[1]:,} features of {is_second.sum():,} label pairs, which",
+            "use cells with fewer values, such as parts of speech, or a larger min_count",
+            MAX_PAIR_BYTES,
+            TextError,
+        )
+        return np.asarray(X[np.flatnonzero(is_second)].toarray())
 
     def _nonzero(self, codes: IntArray) -> tuple[FloatArray, IntArray, IntArray]:
         """Return the CSR arrays of binary features with these codes."""
@@ -351,6 +384,7 @@ class TokenFeatures(BaseEstimator):
         super().__setstate__(state)
         if "template_" in state:
             self._set_up(self.template_name_, self.gazetteers_, self.clusters_, self.n_columns_in_)
+            self.pair_features_ = state["pair_features_"]
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything except the feature names as plain values for JSON."""
@@ -363,6 +397,7 @@ class TokenFeatures(BaseEstimator):
             "clusters": self.clusters_,
             "n_columns_in": self.n_columns_in_,
             "merged": self._merged,
+            "pair_features": None if self.pair_features_ is None else list(self.pair_features_.feature_names_ or ()),
         }
 
     @classmethod
@@ -383,6 +418,13 @@ class TokenFeatures(BaseEstimator):
             n_columns,
         )
         features._merged, features.feature_names_ = merged, feature_names
+        pairs = features.pair_features_
+        names = plain.get("pair_features")  # old files do not have it
+        if (names is None) != (pairs is None):
+            raise TextError("the names of the features of label pairs do not match the template")
+        if pairs is not None:
+            nested = {**plain, "template": features.template_.pair_text, "n_hashed": None, "pair_features": None}
+            features.pair_features_ = cls.from_plain(nested | {"merged": True}, FeatureNames(names))
         return features
 
     @property

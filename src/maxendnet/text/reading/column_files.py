@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maxendnet.data.examples import Examples
-from maxendnet.text.features.templates import READY
+from maxendnet.text.features.templates import READY, Template
 from maxendnet.text.features.token_features import TokenFeatures
 from maxendnet.text.reading.columns import read_columns
 from maxendnet.text.reading.errors import TextError
@@ -70,6 +70,11 @@ class ColumnFiles:
             raise ValueError(
                 "template='auto' needs the tokens of all files, but each worker sees only its own files; pass "
                 f"{', '.join(READY)}, or the text of a template."
+            )
+        if self.features.template not in READY and Template.parse(self.features.template).pair_text:
+            raise ValueError(
+                "the template has cells of label pairs (B01:%x[0,0]), whose features are numbered by the tokens of all "
+                "files, but each worker sees only its own files; write lines U."
             )
         self.label, self.columns = label, columns
 
