@@ -422,7 +422,7 @@ class TokenFeatures(BaseEstimator):
         names = plain.get("pair_features")  # old files do not have it
         if (names is None) != (pairs is None):
             raise TextError("the names of the features of label pairs do not match the template")
-        if pairs is not None:
+        if pairs is not None and names is not None:
             nested = {**plain, "template": features.template_.pair_text, "n_hashed": None, "pair_features": None}
             features.pair_features_ = cls.from_plain(nested | {"merged": True}, FeatureNames(names))
         return features
