@@ -59,8 +59,8 @@ summary { cursor: pointer; }
 .true { background: #d5edd9; border-radius: 3px; padding: 1px 4px; }
 .predicted { background: #f8d9d2; border-radius: 3px; padding: 1px 4px; }
 .both { background: #f3e3a8; border-radius: 3px; padding: 1px 4px; }
-.reasons td { padding: 1px 8px 1px 0; } .reasons td:last-child { text-align: left; white-space: normal;
-  overflow-wrap: anywhere; }
+.reasons td { padding: 1px 8px 1px 0; } .reasons td + td { text-align: left; }
+.reasons td:last-child { white-space: normal; overflow-wrap: anywhere; }
 .bar { display: inline-block; height: 9px; border-radius: 2px; } .bar.for { background: #c2543c; }
 .bar.against { background: #3d8a4c; }
 """
@@ -241,7 +241,12 @@ def _boundaries(report: ErrorReport) -> str:
 def _errors(report: ErrorReport) -> str:
     if not report.errors:
         return "<h2>Errors</h2><p>There are none.</p>"
-    note = "The most confident ones first: they are often errors of the annotation. " if report.tagger else ""
+    note = (
+        "The most confident ones first: they are often errors of the annotation. Bars are contributions of features "
+        "to the predicted label (red) and to the true one (green). "
+        if report.tagger
+        else ""
+    )
     parts = [
         f'<h2>Errors</h2><p>{note}<span class="true">True</span>, <span class="predicted">predicted</span> and '
         f'<span class="both">both</span>.</p>'
