@@ -130,6 +130,8 @@ BEFORE = {
     "Subgradient in the ball": ("state.corner.eta", lambda a: 0 * a),
     "ConstraintGeneration": ("state.cuts.rows", lambda a: 0 * a),
     "Subgradient": ("state.at.eta", lambda a: np.where(np.arange(a.size) == 18, 1e300, a)),
+    "Smoothing under L1": ("state.points.eta_____", lambda a: 0 * a),
+    "Subgradient online": ("state.average.mass", lambda a: 0 * a),
 }
 
 

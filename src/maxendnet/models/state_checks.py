@@ -4,7 +4,7 @@ The records of a state declare what they contain (`utils.state_fields`). This mo
 declarations, and calls the ``check`` of its records.
 
 A state also claims numbers that a certificate is built from. Those that follow from the rest of the state are
-recomputed by the records. A dual point ``(eta, cost)`` must satisfy ``cost - eta . w <= C * sum of losses at w`` at the
+recomputed by the records. A dual point ``(eta, cost)`` must satisfy ``cost - eta . w <= C * sum of losses at w`` at all
 weights of the state (weak duality), and no dual value may exceed an objective. This takes a few passes over the data.
 """
 
@@ -66,17 +66,46 @@ def check_state(state: Any, solver: Solver, problem: Problem, n_pass: int, tol: 
         require_equal(at_zero, problem.at_zero, "the objective at zero weights", rounding=rounding_of(problem))
     if not isinstance(state, SmoothState) and getattr(state, "tol", tol) != tol:  # LBFGS does not set it
         _refuse(state.tol, "tol of the state", repr(tol))
-    _walk(state, problem, "the state")
+    _walk(state, problem, "the state", ProbeWeights(state, problem.n_weights))
     best = getattr(state, "best_round", state)
     if n_pass > 0 and getattr(best, "result", getattr(best, "inner", best)) is None:
         raise ModelFileError(f"the state has no solution after {n_pass} passes")
 
 
-def _walk(value: Any, problem: Problem, where: str, check: bool = True) -> None:
-    """Check the records in a value that is part of a state of this problem."""
+class ProbeWeights:
+    """Zero and all weights in a state, and the losses at them. Each dual point of the state is tested there."""
+
+    def __init__(self, state: Any, n_weights: int) -> None:
+        self.weights = [np.zeros(n_weights), *_weights_in(state, n_weights)]
+        self._losses: dict[int, tuple[Problem, list[float]]] = {}
+
+    def losses(self, problem: Problem) -> list[float]:
+        """Return C times the sum of losses at each of the weights."""
+        if id(problem) not in self._losses:
+            self._losses[id(problem)] = problem, [_loss_at(w, problem) for w in self.weights]
+        return self._losses[id(problem)][1]
+
+
+def _weights_in(value: Any, n_weights: int) -> Iterator[FloatArray]:
+    """Yield the weights in the records of a value."""
+    if _is_record(value):
+        for name in _hints(type(value)):
+            entry = getattr(value, name)
+            if name in ("w", "mu") and isinstance(entry, np.ndarray) and entry.shape == (n_weights,):
+                if np.isfinite(entry).all():
+                    yield entry
+            else:
+                yield from _weights_in(entry, n_weights)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _weights_in(item, n_weights)
+
+
+def _walk(value: Any, problem: Problem, where: str, probes: ProbeWeights | None = None, check: bool = True) -> None:
+    """Check the records in a value that is part of a state of this problem. ``probes`` is None without dual points."""
     if not _is_record(value):
         for item in value if isinstance(value, (tuple, list)) else ():
-            _walk(item, problem, where, check)
+            _walk(item, problem, where, probes, check)
         return
     kind: type = type(value)
     hints, sizes = _hints(kind), dict[str, int]()
@@ -85,11 +114,14 @@ def _walk(value: Any, problem: Problem, where: str, check: bool = True) -> None:
     inside = _problem_inside(value, problem)
     for name, hint in hints.items():
         owned = CHECKED_BY_OWNER in getattr(hint, "__metadata__", ())
-        _walk(getattr(value, name), inside, f"{name} of {where}", check=not owned)
+        # the dual points of a sequence of smooth problems are those of the problem itself
+        belongs_to = problem if hasattr(value, "soft") and name != "inner" else inside
+        _walk(getattr(value, name), belongs_to, f"{name} of {where}", probes, check=not owned)
     if check:
         if hasattr(value, "check"):
             value.check(inside)
-        _check_claims(value, problem if hasattr(value, "soft") else inside)
+        if probes is not None:
+            _check_claims(value, problem if hasattr(value, "soft") else inside, probes)
 
 
 def _is_record(value: Any) -> bool:
@@ -224,7 +256,7 @@ def _refuse(value: Any, where: str, expected: str) -> None:
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
 
-def _check_claims(record: Any, problem: Problem) -> None:
+def _check_claims(record: Any, problem: Problem, probes: ProbeWeights) -> None:
     """Check the objective, dual points and dual value of a record against the examples."""
     kind: type = type(record)
     hints = _hints(kind)
@@ -234,22 +266,29 @@ def _check_claims(record: Any, problem: Problem) -> None:
     if {"w", "primal"} <= hints.keys() and record.w is not None and np.isfinite(record.primal):
         objective = problem.primal(record.w)
         require_equal(record.primal, objective, "the objective", floor, rounding)
+    # an iterate whose examples use a share of their dual weight is that share of a dual point
+    share = float(record.mass.max(initial=0.0)) if "mass" in hints else 1.0
     for eta_name, cost_name in POINTS:
         if not {eta_name, cost_name} <= hints.keys() or not _has_entry_per_weight(hints[eta_name]):
             continue
         eta, cost = getattr(record, eta_name), getattr(record, cost_name)
         if eta is None or not eta.size or not np.isfinite(cost):
             continue
-        for w in _test_weights(record, eta, problem):
-            total = problem.C * problem.loss_and_gradient(w, gradient=False).loss
-            scale = max(total, abs(float(eta @ w)), floor)
-            if not cost - float(eta @ w) <= total + rounding * scale:
+        extra = list(_extra_weights(eta, problem))
+        losses = probes.losses(problem) + [_loss_at(w, problem) for w in extra]
+        for w, loss in zip(probes.weights + extra, losses):
+            scale = max(loss, abs(float(eta @ w)), floor)
+            if not cost - float(eta @ w) <= share * loss + rounding * scale:
                 raise ModelFileError("a dual point exceeds the objective (weak duality)")
             penalty = problem.prior.penalty(w)
-            objective = min(objective, penalty + total) if np.isfinite(penalty) else objective
+            objective = min(objective, penalty + loss) if np.isfinite(penalty) else objective
     highest = min(objective, problem.at_zero)
     if "dual" in hints and record.dual > highest + rounding * max(abs(highest), floor):
         raise ModelFileError(f"the dual value {record.dual} exceeds the objective {highest}")
+
+
+def _loss_at(w: FloatArray, problem: Problem) -> float:
+    return float(problem.C * problem.loss_and_gradient(w, gradient=False).loss)
 
 
 def _has_entry_per_weight(hint: Any) -> bool:
@@ -257,16 +296,11 @@ def _has_entry_per_weight(hint: Any) -> bool:
     return all(extra.shape == "weights" for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Values))
 
 
-def _test_weights(record: Any, eta: FloatArray, problem: Problem) -> Iterator[FloatArray]:
-    """Yield the weights at which a dual point is tested: zero, opposite, current, and implied by it."""
-    yield np.zeros(problem.n_weights)
+def _extra_weights(eta: FloatArray, problem: Problem) -> Iterator[FloatArray]:
+    """Yield the weights at which this dual point is tested in addition: opposite, and implied by it."""
     largest = float(np.abs(eta).max(initial=0.0))
     if largest > 0:  # here the loss is at least |eta|^2 / (C largest)
         yield -eta / largest
-    for name in ("w", "mu"):
-        current = getattr(record, name, None)
-        if current is not None and current.shape == eta.shape:
-            yield current
     if not offers(problem.prior, "exact", "conjugate"):
         return
     cumulant, mean = problem.dual_prior.cumulant, problem.dual_prior.mean
@@ -331,7 +365,7 @@ def check_position(n_pass: Any, seconds: Any, n_oracle: Any, trace: list[TraceRo
     if number(seconds, "seconds") < 0:
         raise ModelFileError(f"seconds is {seconds}, expected at least 0")
     for row in trace:
-        _walk(row, problem, "a row of the trace", check=False)
+        _walk(row, problem, "a row of the trace")
 
 
 __all__ = ["check_placed", "check_position", "check_problem", "check_state"]
