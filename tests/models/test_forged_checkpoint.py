@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import pickle
@@ -11,7 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from forge import forged
+from forge import forged, leaves, set_at
 from sklearn.base import clone
 from test_checkpoint import EVERY_PASS, MODELS, Interrupted, X, Y, fitted, interrupted, needs_fork
 from test_file import MODELS as SAVED
@@ -144,6 +145,19 @@ def test_checkpoints_that_crashed_or_deceived_are_refused(name, tmp_path, monkey
         path, checkpoint.KIND, header, arrays | {array: np.ascontiguousarray(change(arrays[array]))}
     )
     assert check(name, path, array) == "refused"
+
+
+@needs_fork
+@pytest.mark.parametrize("name", ["OWLQN", "InteriorPoint log", "ProximalPoint Laplace", "ProximalPoint Gaussian"])
+def test_a_dual_value_above_the_minimum_is_refused(name, tmp_path, monkeypatch):
+    path, (header, arrays) = content(name, tmp_path, monkeypatch)
+    tight, _ = reference(name)
+    paths = [path for path in leaves(header["state"], ("state",)) if path[-1] == "dual"]
+    for place in paths:
+        changed = copy.deepcopy(header)
+        set_at(changed, place, 1.02 * tight.objective_)
+        checkpoint.write_sealed(path, checkpoint.KIND, changed, arrays)
+        assert check(name, path, str(place)) == "refused"
 
 
 @needs_fork

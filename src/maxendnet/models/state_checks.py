@@ -118,10 +118,11 @@ def _walk(value: Any, problem: Problem, where: str, probes: ProbeWeights | None 
         belongs_to = problem if hasattr(value, "soft") and name != "inner" else inside
         _walk(getattr(value, name), belongs_to, f"{name} of {where}", probes, check=not owned)
     if check:
+        belongs_to = problem if hasattr(value, "soft") else inside
         if hasattr(value, "check"):
-            value.check(inside)
+            value.check(belongs_to)
         if probes is not None:
-            _check_claims(value, problem if hasattr(value, "soft") else inside, probes)
+            _check_claims(value, belongs_to, probes)
 
 
 def _is_record(value: Any) -> bool:

@@ -12,7 +12,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation
-from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, share_inside
 from maxendnet.solvers.lbfgs import LBFGS, Curvature, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.solvers.smoothing import (
@@ -24,7 +24,7 @@ from maxendnet.solvers.smoothing import (
     with_hessian,
 )
 from maxendnet.solvers.subproblems.smooth_l1 import SmoothL1
-from maxendnet.utils.state_fields import NonNegative, require
+from maxendnet.utils.state_fields import ROUNDING, NonNegative, require
 
 ENTROPY_SHARE, BARRIER_SHARE = 0.7, 0.6
 """Largest shares of the requested gap that the entropy term and the barrier of the bounds may contribute at the end of
@@ -65,7 +65,7 @@ class PathState(NamedTuple):
     """The problem at the current temperature and width."""
     inner: SmoothState
     points: tuple[DualPoint, ...]
-    """As in `SmoothingState`."""
+    """As in `SmoothingState`; the first is the best one, and within the bounds."""
     tol: float
     width: NonNegative
     n_steps: int = 0
@@ -81,8 +81,12 @@ class PathState(NamedTuple):
     """Share of the requested gap at which weights are set to zero."""
     w: FloatArray | None = None
     primal: float = np.inf
-    dual: float = 0.0
     finished: bool = False
+
+    @property
+    def dual(self) -> float:
+        """The best dual value so far."""
+        return self.points[0].cost
 
     @property
     def temperature(self) -> float:
@@ -92,8 +96,11 @@ class PathState(NamedTuple):
     def check(self, problem: Problem) -> None:
         """Check the path."""
         require(len(self.points) >= 2, f"the path has {len(self.points)} dual points, expected at least 2")
-        smooth = self.held is not None or offers(problem.prior, "smooth")
-        require(smooth, f"the prior on the path is {problem.prior!r}, which is not smooth")
+        prior, rho = self.soft.prior, rho_of(problem)
+        smooth = self.held is not None or offers(prior, "smooth")
+        require(smooth, f"the prior on the path is {prior!r}, which is not smooth")
+        require(getattr(prior, "rho", rho) == rho, f"the prior on the path is {prior!r}, but rho is {rho}")
+        require(share_inside(rho, self.points[0].eta) >= 1 - ROUNDING, "the first dual point is outside the bounds")
 
 
 @dataclass(eq=False, repr=False)
@@ -259,8 +266,9 @@ def gap_limit_of(problem: Problem, state: PathState) -> float:
 
 
 def bounded(problem: Problem, state: PathState) -> PathState:
-    """Update the best mixture of dual points, and the dual value."""
+    """Update the best mixture of dual points."""
     # the barrier costs about `price` for every weight near its bound, in total at most a twentieth of the requested gap
     price = 0.05 * gap_limit_of(problem, state) / (1 + np.count_nonzero(state.inner.w))
     mixture = best_inside(rho_of(problem), state.points, price)
-    return state._replace(points=(mixture, *state.points[1:]), dual=max(state.dual, mixture.cost))
+    best = max(mixture, state.points[0], key=lambda point: point.cost)
+    return state._replace(points=(best, *state.points[1:]))

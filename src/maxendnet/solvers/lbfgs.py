@@ -13,6 +13,7 @@ from scipy.linalg import blas
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import FloatArray, Problem
 from maxendnet.solvers.base import Evaluation, Solver
+from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 from maxendnet.solvers.curvature.factor import Factor
 from maxendnet.utils.state_fields import (
     ROUNDING_SINGLE,
@@ -191,6 +192,18 @@ class Search(NamedTuple):
     """Decrease of the objective before the last search; 0 if a further search is not worthwhile."""
     dual: float = -np.inf
     """Best dual value so far."""
+    dual_weights: FloatArray | None = None
+    """Weights whose labelling probabilities are its dual point."""
+
+    def check(self, problem: Problem) -> None:
+        """Recompute the dual value."""
+        expected = -np.inf
+        if self.dual_weights is not None:
+            total = problem.loss_and_gradient(self.dual_weights)
+            eta = -problem.C * total.gradient
+            value = problem.C * (total.loss - total.relaxation_gap) + float(self.dual_weights @ eta)
+            expected = l1_dual_value(problem.prior, eta, value)
+        require_equal(self.dual, expected, "the dual value", 1e-3 * abs(problem.at_zero), rounding_of(problem))
 
 
 class SmoothState(NamedTuple):

@@ -91,7 +91,9 @@ class OWLQN(LBFGS):
             point = l1_dual(problem, state.w, state.curvature, gap_limit)
             # with a small share, the loss is almost flat in some directions, and a second search would fail too
             gained = gained if point.share >= MIN_SHARE_TO_REPEAT else 0.0
-            search = search._replace(gained=gained, dual=max(search.dual, point.share * point.value))
+            search = search._replace(gained=gained)
+            if point.share * point.value > search.dual:
+                search = search._replace(dual=point.share * point.value, dual_weights=point.w)
         return state._replace(search=search)
 
     def _move(self, problem: Problem, state: SmoothState) -> SmoothState:

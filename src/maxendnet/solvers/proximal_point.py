@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -17,7 +17,7 @@ from maxendnet.solvers.blocks import updates as block_updates
 from maxendnet.solvers.blocks.updates import BlockState
 from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 from maxendnet.utils.checks import require_count
-from maxendnet.utils.state_fields import NonNegative, Positive, Values
+from maxendnet.utils.state_fields import NonNegative, Positive, require_equal, rounding_of
 
 MIN_CHANCE = 0.02
 """Smallest sampling weight of an example, relative to the mean. An example whose gap was 0 at the previous centre must
@@ -90,10 +90,14 @@ class ProximalState:
     w: FloatArray | None = None
     primal: float = np.inf
     eta: FloatArray | None = None
-    """The best dual point so far; None under an L1 penalty, which has no posterior."""
-    cost: Annotated[float, Values(also=(np.nan,))] = 0.0
-    """Its cost; NaN under an L1 penalty."""
+    """The best dual point so far."""
+    cost: float = 0.0
     dual: float = -np.inf
+
+    def check(self, problem: Problem) -> None:
+        """Recompute the dual value."""
+        expected = -np.inf if self.eta is None else dual_value(problem, self.eta, self.cost)[0]
+        require_equal(self.dual, expected, "the dual value", 1e-3 * abs(problem.at_zero), rounding_of(problem))
 
 
 @dataclass(eq=False, repr=False)
@@ -220,15 +224,14 @@ class ProximalPoint(Solver):
         factor = TAU_STEP if inner_share < INNER_SHARE[0] else 1 / TAU_STEP if inner_share > INNER_SHARE[1] else 1.0
         state.next_tau = factor * state.tau
         assert state.w is not None  # the objective is finite
-        return Evaluation.certified(problem, state.w, state.eta, state.primal, state.dual, cost=state.cost)
+        # without a cumulant there is no posterior
+        point = (state.eta, state.cost) if offers(problem.prior, "exact") else (None, np.nan)
+        return Evaluation.certified(problem, state.w, point[0], state.primal, state.dual, cost=point[1])
 
     def _update_dual(self, problem: Problem, state: ProximalState, eta: FloatArray) -> None:
         """Store the current dual point, scaled to the largest dual value, if it is the best one so far."""
         cost = state.dual_state.sets.total_cost()
-        if not offers(problem.prior, "exact"):
-            state.dual, state.cost = max(state.dual, l1_dual_value(problem.prior, eta, cost)), np.nan
-            return
-        dual, share = problem.dual(eta, cost)
+        dual, share = dual_value(problem, eta, cost)
         if dual > state.dual:
             state.eta, state.cost, state.dual = share * eta, share * cost, dual
 
@@ -247,6 +250,13 @@ class ProximalPoint(Solver):
 def _easier_prior(prior: Any, rho: float, tau: float, centre: FloatArray) -> ProximalL1 | Gaussian:
     """Return the prior of a proximal problem."""
     return proximal_gaussian(prior, tau, centre) if offers(prior, "quadratic_bound") else ProximalL1(rho, tau, centre)
+
+
+def dual_value(problem: Problem, eta: FloatArray, cost: float) -> tuple[float, float]:
+    """Return the best dual value on the segment from 0 to a dual point, and where it is attained (0 to 1)."""
+    if offers(problem.prior, "exact"):
+        return problem.dual(eta, cost)
+    return l1_dual_value(problem.prior, eta, cost), 1.0
 
 
 def _radius(problem: Problem) -> float | None:

@@ -11,7 +11,7 @@ from maxendnet.losses.soft_hinge import SoftHinge
 from maxendnet.priors.base import capable, offers
 from maxendnet.problem import Problem
 from maxendnet.solvers.base import Evaluation, Solver
-from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture, share_inside
+from maxendnet.solvers.certificate.dual_mixture import DualPoint, best_inside, best_mixture, l1_dual_value
 from maxendnet.solvers.curvature.sampled_hessian import (
     full_hessian_worthwhile,
     whole_curvature,
@@ -20,7 +20,7 @@ from maxendnet.solvers.curvature.soft_curvature import soft_curvature
 from maxendnet.solvers.lbfgs import LBFGS, SmoothState
 from maxendnet.solvers.owlqn import OWLQN
 from maxendnet.utils.checks import require_count
-from maxendnet.utils.state_fields import Values, require
+from maxendnet.utils.state_fields import Values, require, require_equal, rounding_of
 
 MAX_POINTS = 20
 """Largest number of dual points in a mixture."""
@@ -52,8 +52,11 @@ class SmoothingState(NamedTuple):
     """First step at which the Hessian may be computed."""
 
     def check(self, problem: Problem) -> None:
-        """Check the number of dual points."""
+        """Check the number of dual points, and the dual value if it belongs to them."""
         require(len(self.points) >= 2, f"the path has {len(self.points)} dual points, expected at least 2")
+        if self.mixed == self.n_steps:
+            expected, scale = bound_of(problem, self.points[0], self.points[-1]), 1e-3 * abs(problem.at_zero)
+            require_equal(self.dual, expected, "the dual value", scale, rounding_of(problem))
 
 
 @dataclass(eq=False, repr=False)
@@ -256,14 +259,21 @@ def with_hessian(problem: Problem, state: Any) -> Any:
 def best_bound(problem: Problem, state: SmoothingState, points: tuple[DualPoint, ...]) -> tuple[DualPoint, float]:
     """Return the best mixture of the dual points, and its dual value."""
     prior = problem.prior
-    if not offers(prior, "l1"):
+    if offers(prior, "l1"):
+        # the barrier costs about `price` for every weight near its bound, in total at most a twentieth of the gap
+        gap_limit = 0.05 * state.tol * problem.gap_scale(state.inner.value)
+        price = gap_limit / (1 + np.count_nonzero(state.inner.w))
+        mixture = best_inside(capable(prior, "l1").rho, points, price)
+    else:
         mixture = best_mixture(prior, points)
-        return mixture, problem.dual(*mixture)[0]
-    # the barrier costs about `price` for every weight near its bound, in total at most a twentieth of the requested gap
-    gap_limit = 0.05 * state.tol * problem.gap_scale(state.inner.value)
-    rho, last = capable(prior, "l1").rho, points[-1]
-    mixture = best_inside(rho, points, gap_limit / (1 + np.count_nonzero(state.inner.w)))
-    return mixture, max(mixture.cost, share_inside(rho, last.eta) * last.cost)
+    return mixture, bound_of(problem, mixture, points[-1])
+
+
+def bound_of(problem: Problem, mixture: DualPoint, last: DualPoint) -> float:
+    """Return the dual value of a mixture; under an L1 penalty, that of the last point if it is larger."""
+    if not offers(problem.prior, "l1"):
+        return problem.dual(*mixture)[0]
+    return max(l1_dual_value(problem.prior, *point) for point in (mixture, last))
 
 
 def soft_problem(problem: Problem, temperature: float, exact: bool) -> Problem:

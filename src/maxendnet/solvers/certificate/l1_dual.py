@@ -28,6 +28,7 @@ MAX_GROWTH = 100.0
 class L1Dual(NamedTuple):
     """Dual point of the labelling probabilities at some weights; scaled by ``share``, it meets all bounds."""
 
+    w: FloatArray
     loss: float
     eta: FloatArray
     value: float
@@ -124,7 +125,7 @@ def iterate_at(problem: Problem, w: FloatArray) -> Iterate:
     eta = -problem.C * slope
     share = min(1.0, capable(problem.prior, "l1").rho / max(float(np.abs(eta).max(initial=0.0)), 1e-300))
     value = problem.C * (loss - relaxation_gap) + float(w @ eta)
-    return Iterate(w, L1Dual(loss, eta, value, share))
+    return Iterate(w, L1Dual(w, loss, eta, value, share))
 
 
 class Known(NamedTuple):
