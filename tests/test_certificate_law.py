@@ -136,6 +136,11 @@ def test_certificates(seed, prior, loss):
     check_law(seed, prior, loss)
 
 
+def test_certificates_of_steps_that_overflow():
+    """Online subgradient steps on the squared slack diverge."""
+    check_law(1, "Gaussian", "Hinge squared")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [seed for seed in range(40) if seed not in (0, 12, 21)])
 def test_certificates_of_many_problems(seed):

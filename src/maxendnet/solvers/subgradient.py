@@ -331,8 +331,14 @@ class Subgradient(Solver):
         if self.average and state.n_steps:
             w = geometry.weights(state.average)
             candidates.append(Candidate(problem.primal(w), w, "average"))
-        primal, w, which = min(candidates, key=lambda candidate: candidate.primal)
+        # online steps on a squared slack can diverge until numbers overflow; zero weights are better than those
+        candidates = [candidate for candidate in candidates if np.isfinite(candidate.primal)]
+        primal, w, which = min(
+            candidates or [Candidate(problem.at_zero, np.zeros(problem.n_weights), "best")],
+            key=lambda candidate: candidate.primal,
+        )
         points = [iterate.largest for iterate in (state.at, state.average)]
+        points = [point for point in points if np.isfinite(geometry.dual(point)[0])] or [geometry.first(1)]
         (dual, share), point = max(((geometry.dual(point), point) for point in points), key=lambda entry: entry[0])
         eta = share * point.eta if offers(problem.prior, "exact") else None
         return Evaluation.certified(problem, w, eta, primal, dual, which, share * point.gain)
