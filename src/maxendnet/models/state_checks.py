@@ -89,7 +89,8 @@ class ProbeWeights:
 def _weights_in(value: Any, n_weights: int) -> Iterator[FloatArray]:
     """Yield the weights in the records of a value."""
     if _is_record(value):
-        for name in _hints(type(value)):
+        kind: type = type(value)
+        for name in _hints(kind):
             entry = getattr(value, name)
             if name in ("w", "mu") and isinstance(entry, np.ndarray) and entry.shape == (n_weights,):
                 if np.isfinite(entry).all():
