@@ -2,7 +2,7 @@
 
 The constants are multiples of the defaults. *Letters* are words of the OCR letters, *names* are 1,000 Portuguese
 sentences as feature dicts, *proteins* and *chorales* are those of `frontier.py`. *Noisy* are generated chains of 8
-nodes with 50 labels and 60 dense features, of which half of the labels are random. A fit ends at the first evaluation
+nodes with 50 labels and 60 dense features; half of the labels are random. A fit ends at the first evaluation
 after ``--budget`` CPU seconds of one thread; a dash means that the gap is not reached.
 
     python benchmarks/hinge_solvers.py --data DATA
