@@ -246,6 +246,8 @@ def test_predictions_of_other_tools_have_errors_without_probabilities(folder, tm
     run("evaluate", "-", "--html", tmp_path / "e.html", text=labelled)
     page = Page((tmp_path / "e.html").read_text())
     assert page.tags["svg"] == 0 and "Errors on <stdin>" in "".join(page.texts)
+    message = run("evaluate", folder / "names.medn", folder / "test.txt", "--html", "missing/e.html", code=1)
+    assert "missing: The folder does not exist" in message.stderr and not message.stdout
     message = run("evaluate", "-", "--train", folder / "train.txt", text=labelled, code=2).stderr
     assert "--train needs a model before the file." in message
 

@@ -144,6 +144,12 @@ def named_paths(ctx: click.Context, param: click.Parameter, values: tuple[str, .
     return paths
 
 
+def check_folder(path: Path) -> None:
+    """Raise ``FileNotFoundError`` if the folder of a file to write does not exist."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or use another path", path.parent)
+
+
 # ---- sample ----------------------------------------------------------------------------------------------------------
 
 
@@ -266,8 +272,7 @@ def train(
     if margin is not None and system != "l2crf":
         raise click.UsageError(f"--margin is an option of l2crf, not of {system}.")
     search = needs_search(system, C, lam) and search
-    if not out.absolute().parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "The folder does not exist; create it, or use another path", out.parent)
+    check_folder(out)
     parts = [split(read(path, separator, comment), columns, label_column) for path in files]
     X = Columns.joined([columns for columns, _ in parts])
     y, chosen = read_tags((labels for _, rows in parts for labels in rows), scheme, repair, X.place)
@@ -660,6 +665,8 @@ def evaluate(
     tagger = Tagger.load(files[0]) if len(files) == 2 else None
     if tagger is None and train_file is not None:
         raise click.UsageError("--train needs a model before the file.")
+    if html is not None:
+        check_folder(html)
     if tagger is not None and scheme == "auto":
         scheme = tagger.scheme_
     training = None if train_file is None else read(train_file, separator, comment).split(label_column)
