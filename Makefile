@@ -54,7 +54,7 @@ help:
 	@echo "make test-oldest  test the core with the oldest dependencies that pyproject.toml allows"
 	@echo "make bench-check  compare the time of small fits with benchmarks/ratios.json (two minutes)"
 	@echo "make bench     run the benchmarks, write benchmarks/RESULTS.md (about an hour)"
-	@echo "make reproduction  run the paper's experiments at full size (about eight hours, resumable), write docs/reproduction"
+	@echo "make reproduction  run the paper's experiments at full size (hours, resumable), write docs/reproduction"
 	@echo "make sanitize  test the kernels under the address and undefined-behaviour sanitizers"
 	@echo "make sanitize-threads  test kernels on threads under the thread sanitizer"
 	@echo "make fuzz      fuzz the readers of column files, model files and pages, SECONDS each (600)"
@@ -149,7 +149,8 @@ bench-check: $(BUILT)
 	$(RUN) benchmarks/check.py $(ARGS)
 
 reproduction: $(BUILT) $(FOR_TESTS)
-	$(RUN) -m maxendnet reproduce all --jobs $(JOBS) --out build/reproduction --publish docs/reproduction $(ARGS)
+	$(RUN) -m maxendnet reproduce all --jobs $(JOBS) --out build/reproduction \
+	  --results docs/reproduction/results --publish docs/reproduction $(ARGS)
 
 # Python itself is not sanitized: the sanitizer runtime is preloaded, and leak detection is off. -S ignores the
 # editable installation, which is found by a .pth file.

@@ -147,7 +147,12 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
 )  # fmt: skip
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("reproduction"), show_default=True,
-    help="Folder for results. Finished cells in it are not computed again.",
+    help="Folder for figures and report.html.",
+)  # fmt: skip
+@click.option(
+    "--results", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="Folder of the tables of raw results; OUT/results by default. Cells in them are not computed again, unless "
+    "the library has another version or the code of the experiment has changed.",
 )  # fmt: skip
 @click.option(
     "--data", type=click.Path(exists=True, path_type=Path), envvar="MAXENDNET_DATA", show_envvar=True,
@@ -161,8 +166,8 @@ def info(file: Path, as_json: bool, top: int, labels: int) -> None:
     help="Also write README.md and figures of full runs to this folder.",
 )  # fmt: skip
 def reproduce(
-    names: tuple[str, ...], quick: bool, jobs: int, backend: str | None, out: Path, data: Path | None, seed: int,
-    finished: bool, publish: Path | None,
+    names: tuple[str, ...], quick: bool, jobs: int, backend: str | None, out: Path, results: Path | None,
+    data: Path | None, seed: int, finished: bool, publish: Path | None,
 ) -> None:  # fmt: skip
     """Rerun experiments of the paper, with a figure and cards for claims.
 
@@ -178,8 +183,8 @@ def reproduce(
     Examples:
       maxendnet reproduce all --quick --jobs 2
       maxendnet reproduce shrinkage norms
-      maxendnet reproduce ocr --data ~/data --jobs 2 --out results
-      maxendnet reproduce all --finished --out results --publish docs/reproduction
+      maxendnet reproduce ocr --data ~/data --jobs 2 --out ocr
+      maxendnet reproduce all --finished --results docs/reproduction/results --publish docs/reproduction
     """
     from maxendnet import experiments
     from maxendnet.experiments.engine.publish import publish as publish_results
@@ -196,7 +201,8 @@ def reproduce(
     chosen = experiments.NAMES if "all" in names else names
     try:
         failures = run(
-            chosen, out, scale="quick" if quick else "full", jobs=(os.cpu_count() or 1) if jobs == -1 else jobs,
+            chosen, out, results=results, scale="quick" if quick else "full",
+            jobs=(os.cpu_count() or 1) if jobs == -1 else jobs,
             backend=None if backend is None else dask_at(backend), seed=seed, data=data, only_finished=finished,
             echo=click.echo,
         )  # fmt: skip

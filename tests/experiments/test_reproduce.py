@@ -1,6 +1,5 @@
 """Every experiment in its smallest form, and what it writes."""
 
-import csv
 import gzip
 import json
 import os
@@ -23,7 +22,8 @@ from maxendnet.experiments.engine import data as module
 from maxendnet.experiments.engine import publish, report
 from maxendnet.experiments.engine.cells import run_cells
 from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN
-from maxendnet.experiments.engine.reproduce import reproduce, why_not, write_results
+from maxendnet.experiments.engine.reproduce import reproduce, table_rows, why_not, write_results
+from maxendnet.experiments.engine.results import ResultsTable
 from maxendnet.web.tool.toy import toy_pages
 
 
@@ -98,19 +98,23 @@ def test_every_experiment_runs_or_says_why_not(results):
 
 @pytest.mark.parametrize("name", experiments.NAMES)
 def test_an_experiment_leaves_numbers_a_figure_and_cards(results, name):
-    folder = results[0] / name
-    rows = list(csv.DictReader((folder / f"{name}.csv").open()))
+    folder, experiment = results[0] / name, experiments.get(name)
+    rows = table_rows(experiment, run_cells(experiment, results[0] / "results", scale="tiny", only_finished=True))
     assert rows
     for row in rows:
-        if "error" in row:
-            assert 0 <= float(row["error"]) <= 1
-        if row.get("gap", "nan") != "nan":
-            assert float(row["gap"]) >= 0 and row["converged"] in ("True", "False")
+        assert 0 <= row.get("error", 0.0) <= 1
+        if row.get("gap", np.nan) == row.get("gap"):  # a number, not NaN
+            assert row["gap"] >= 0 and row["converged"] in (True, False)
     png = (folder / f"{name}.png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 5_000
     assert "<svg" in (folder / f"{name}.svg").read_text()[:1000]
     summary = json.loads((folder / "cards.json").read_text())
-    assert summary["n_done"] == summary["n_cells"] and summary["scale"] == "tiny" and summary["seed"] == 0
+    assert (
+        summary["n_done"] == summary["n_cells"]
+        and summary["missing"] == []
+        and summary["scale"] == "tiny"
+        and summary["seed"] == 0
+    )
     cards = summary["cards"]
     assert cards and len({card["key"] for card in cards}) == len(cards)
     for card in cards:
@@ -167,19 +171,22 @@ def test_full_runs_are_published_with_their_number_of_cells(tmp_path):
 
 def test_the_same_numbers_from_processes_and_from_here(results, tmp_path, two_processes):
     def numbers(folder):
-        lines = [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
-        return {line["key"]: {k: v for k, v in line["numbers"].items() if "seconds" not in k} for line in lines}
+        rows = ResultsTable(folder / "iid.tsv").read()
+        return {name: {k: v for k, v in row.numbers.items() if "seconds" not in k} for name, row in rows.items()}
 
     run_cells(experiments.get("iid"), tmp_path, scale="tiny", pool=two_processes, progress=False)
-    assert numbers(tmp_path) == numbers(results[0] / "iid")
+    assert numbers(tmp_path) == numbers(results[0] / "results")
 
 
 def test_conclusions_can_be_drawn_from_some_of_the_cells(results, tmp_path):
     experiment = experiments.get("iid")
-    outcome = run_cells(experiment, results[0] / "iid", scale="tiny", only_finished=True)
+    outcome = run_cells(experiment, results[0] / "results", scale="tiny", only_finished=True)
     for n in (1, 3):
-        write_results(experiment, outcome._replace(done=outcome.done[:n]), tmp_path, "full", 0, print)
-        assert json.loads((tmp_path / "cards.json").read_text())["n_done"] == n
+        missing = [done.settings for done in outcome.done[n:]]
+        write_results(experiment, outcome._replace(done=outcome.done[:n], missing=missing), tmp_path, "full", 0, print)
+        summary = json.loads((tmp_path / "cards.json").read_text())
+        assert summary["n_done"] == n
+        assert summary["missing"][0] == f"{len(missing)} of {len(missing) + n} cells did not run"
 
 
 def test_without_matplotlib_there_are_numbers_and_advice(tmp_path, monkeypatch):
@@ -188,7 +195,7 @@ def test_without_matplotlib_there_are_numbers_and_advice(tmp_path, monkeypatch):
     outcome = run_cells(toy.TOY, tmp_path, scale="tiny", progress=False)
     write_results(toy.TOY, outcome, tmp_path, "tiny", 0, said.append)
     assert "pip install 'maxendnet[plot]'" in said[0]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["cards.json", "cells.jsonl", "toy.csv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cards.json", "toy.tsv"]
     assert asdict(toy.cards([{"value": 1.0}])[0])["verdict"] == OPEN
 
 
@@ -229,7 +236,7 @@ def test_the_command_says_what_it_wants(arguments, words):
 def test_ctrl_c_is_heard_and_said_to_be_harmless(tmp_path):
     command = [sys.executable, "-m", "maxendnet", "reproduce", "iid", "--quick", "--jobs", "2", "--out", str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    wait_for((tmp_path / "iid" / "cells.jsonl").exists)
+    wait_for((tmp_path / "results" / "iid.tsv").exists)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, said = process.communicate(timeout=300)
     assert process.returncode == 130 and "the same command resumes" in said and "Traceback" not in said

@@ -6,7 +6,7 @@ from scipy import stats
 
 from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card
 from maxendnet.experiments.engine.statistics import all_of, is_at_least, is_positive, is_small, paired
-from maxendnet.experiments.engine.table import as_csv, differences
+from maxendnet.experiments.engine.table import differences
 
 numbers = st.lists(st.integers(-1000, 1000).map(lambda k: k / 100), min_size=3, max_size=30)
 
@@ -69,8 +69,3 @@ def test_differences_pair_what_belongs_together():
                                ("b", 1, 30, 0.4), ("a", 2, 30, 0.4), ("b", 2, 30, 0.1), ("b", 2, 50, 9.0)]]  # fmt: skip
     np.testing.assert_allclose(differences(rows, "system", "a", "b", ["draw"], ["train"]), [0.3, -0.3])
     assert len(differences(rows, "system", "a", "c", ["draw"])) == 0
-
-
-def test_csv_has_every_column_and_lists_in_one_field():
-    text = as_csv([{"a": 1, "b": 0.1}, {"a": 2, "c": [1.0, 2.5]}])
-    assert text == "a,b,c\n1,0.1,\n2,,1 2.5\n"

@@ -11,6 +11,8 @@ from maxendnet.experiments.engine import statistics
 from maxendnet.experiments.engine.cells import run_cells, workers
 from maxendnet.experiments.engine.experiment import Card, Experiment
 
+EXPONENT = 3
+
 
 def cells(scale):
     return [{"place": k, "log": os.environ.get("TOY_LOG", ""), "gate": os.environ.get("TOY_GATE", "")}
@@ -26,13 +28,21 @@ def run(settings, seed, data):
     rng = np.random.default_rng([seed, settings["place"]])
     # a product whose last bits depend on the order of summation, and so on the number of BLAS threads
     a = rng.normal(size=(200, 200))
-    return {"value": float((a @ a @ a).sum()), "missing": float("nan"), "list": np.arange(2)}
+    return {"value": float(np.linalg.matrix_power(a, EXPONENT).sum()), "missing": float("nan"), "list": np.arange(2)}
 
 
 def fail_once(settings, seed, data):
     if settings["place"] == 1:
         raise RuntimeError("no luck")
     return run(settings, seed, data)
+
+
+def interrupted(settings, seed, data):
+    raise KeyboardInterrupt
+
+
+def without_data(settings, seed, data):
+    return {}
 
 
 def cards(rows):

@@ -30,7 +30,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    train, test = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
+    train, test, _ = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
     options = {"tol": FINAL_TOL, "max_passes": FINAL_PASSES, "random_state": seed}
     model: Any = make(settings["system"], CONSTANTS[settings["system"]], **options).fit(train)
     report = certificates.pac_bayes(model, train, n_draws=settings["draws"], delta=DELTA, random_state=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,29 +10,22 @@ import numpy as np
 
 from maxendnet import Examples
 from maxendnet.estimators.markov_network import MarkovNetwork
-from maxendnet.experiments.claims.iid import GRIDS as IID_GRIDS
-from maxendnet.experiments.claims.iid import L1_GRID, MARGIN_GRID
 from maxendnet.experiments.engine import comparison, figures
 from maxendnet.experiments.engine.comparison import better, compare, not_worse, similar
 from maxendnet.experiments.engine.data import Chains, chains
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.selection import Choice, choose
 from maxendnet.experiments.engine.systems import (
     FINAL_PASSES,
     FINAL_TOL,
+    GRIDS,
     METHOD,
     SYSTEMS,
-    Constants,
-    choose,
     make,
     measure,
-    thin_grid,
 )
 from maxendnet.experiments.engine.table import distinct, select, values
 
-LAM_GRID = [64.0, 49.0, 36.0, 25.0, 16.0, 9.0]
-GRIDS: dict[str, list[Constants]] = IID_GRIDS | {
-    "LapMEDN": [{"lam": lam, "C": C} for C in (0.3, 1.0, 3.0) for lam in LAM_GRID]
-}
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"draws": 10, "K": [20, 10, 7, 5, 4], "samples": 1000, "parts": None, "candidates": None},
     "quick": {"draws": 2, "K": [10, 4], "samples": 200, "parts": 2, "candidates": 2},
@@ -52,7 +46,7 @@ class Folds(NamedTuple):
     """A data set, the chosen constants, and for each fold a model with its training and test examples."""
 
     draw: Chains
-    constants: Constants
+    choice: Choice
     fits: list[tuple[MarkovNetwork, Examples, Examples]]
 
 
@@ -64,20 +58,21 @@ def one_part_folds(settings: Settings, seed: int, n_folds: int) -> Folds:
     n, system = settings["samples"], settings["system"]
     drawn = chains(seed, settings["draw"], n + n // settings["K"], 30, correlated=True)
     examples, extra = drawn.examples[:n], drawn.examples[n:]
-    constants = choose(system, thin_grid(GRIDS[system], settings["candidates"]), extra, seed)
+    choice = choose(partial(make, system), GRIDS[system], extra, seed, candidates=settings["candidates"])
     part = np.random.default_rng([seed, settings["draw"], 2]).permutation(n) % settings["K"]
     options = {"tol": FINAL_TOL, "max_passes": FINAL_PASSES, "random_state": seed}
-    fits = [(make(system, constants, **options), examples[part == k], examples[part != k]) for k in range(n_folds)]
-    return Folds(drawn._replace(examples=examples), constants, fits)
+    models = [make(system, choice.constants, **options) for _ in range(n_folds)]
+    fits = [(model, examples[part == k], examples[part != k]) for k, model in enumerate(models)]
+    return Folds(drawn._replace(examples=examples), choice, fits)
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    _, constants, folds = one_part_folds(settings, seed, settings["parts"] or settings["K"])
+    _, (constants, about), folds = one_part_folds(settings, seed, settings["parts"] or settings["K"])
     fits = [measure(*fold) for fold in folds]
-    means = {name: float(np.mean([fit[name] for fit in fits])) for name in fits[0] if name != "converged"}
-    return {"chosen_" + name: value for name, value in constants.items()} | means | {
-        "converged": all(fit["converged"] for fit in fits), "errors": [fit["error"] for fit in fits],
-    }  # fmt: skip
+    means = {name: np.mean([fit[name] for fit in fits]) for name in fits[0] if name not in ("converged", "gap")}
+    chosen = {"chosen_" + name: value for name, value in constants.items()}
+    worst = {"converged": all(fit["converged"] for fit in fits), "gap": max(fit["gap"] for fit in fits)}
+    return chosen | about | means | worst | {"errors": [fit["error"] for fit in fits]}
 
 
 def cards(rows: list[Row]) -> list[Card]:
@@ -113,10 +108,8 @@ EXPERIMENT = Experiment(
     paper="Section 7.1.2, figure of the six systems with 30 relevant features",
     method="10 random CRFs, 1,000 chains each, 30 relevant of 100 inputs in 10 groups of 3 (a standard normal number "
     "plus noise of standard deviation 0.05). K-fold with one part to train on and K - 1 to test, K = 20, 10, 7, 5, "
-    "4; a "
-    "cell averages the K runs. Constants by 5-fold cross-validation in further chains of the same CRF, as many as a "
-    f"training part has, so that no test chain takes part: LapMEDN lam from the paper's {LAM_GRID}, C from 0.3, 1, 3; "
-    f"M3N C from {MARGIN_GRID}; L1-M3N C from {L1_GRID}; CRFs as in iid. The paper's C = 200 beta is so large that "
-    "every exact solution is the hard-margin one; it matters for its subgradient steps alone. " + METHOD,
+    "4; a cell averages the K runs. Constants are chosen in further chains of the same CRF, as many as a training part "
+    "has, so that no test chain takes part. The paper's C = 200 beta is so large that every exact solution is the "
+    "hard-margin one; it matters for its subgradient steps alone. " + METHOD,
     cells=cells, run=run, cards=cards, draw=draw, size=(7.0, 4.6),
 )  # fmt: skip

@@ -35,7 +35,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         examples = chains(seed, settings["repeat"], settings["samples"], 30).examples
         train, test = examples[: settings["samples"] // 10], examples[settings["samples"] // 10 :]
     else:
-        train, test = split(letters(data), seed, settings["words"], settings["repeat"], "one")
+        train, test, _ = split(letters(data), seed, settings["words"], settings["repeat"], "one")
     lam, C = (CONSTANTS[settings["data"]][name] for name in ("lam", "C"))
     exact = LapMEDN(C=2 * C, lam=4 * lam, tol=settings["tol"], max_passes=settings["passes"], random_state=seed)
     numbers = {f"exact_{name}": value for name, value in measure(exact, train, test).items()}

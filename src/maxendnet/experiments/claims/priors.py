@@ -12,29 +12,26 @@ from maxendnet import MaxEnDNet
 from maxendnet.experiments.engine import figures
 from maxendnet.experiments.engine.data import chains, letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.selection import Constants, FixedGrid
 from maxendnet.experiments.engine.statistics import paired
-from maxendnet.experiments.engine.systems import (
-    FINAL_PASSES,
-    FINAL_TOL,
-    SELECTION_PASSES,
-    SELECTION_TOL,
-    measure,
-    thin_grid,
-)
+from maxendnet.experiments.engine.systems import FINAL_TOL, tune_and_measure
 from maxendnet.experiments.engine.table import differences, distinct, select, values
 
-# (prior, its constants, C): every prior has nine candidates
-GRIDS: dict[str, list[tuple[str, dict[str, float], float]]] = {
-    "Laplace": [("Laplace", {"lam": lam}, lam**0.5 * c) for lam in (576.0, 144.0, 36.0) for c in (0.1, 0.25, 0.6)],
-    "Gaussian": [("Gaussian", {}, C) for C in (0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1.0, 3.0)],
-    "normal-gamma": [("NormalGamma", {"a": 0.5, "lam": lam}, 0.5 * 2 * lam**0.5 * c)
-                     for lam in (144.0, 36.0, 9.0) for c in (0.1, 0.25, 0.6)],
-    "normal-inverse-Gaussian": [("NormalInverseGaussian", {"A": A, "d": d}, A * c)
-                                for A, d in ((10.0, 1.0), (5.0, 1.0), (5.0, 4.0)) for c in (0.03, 0.1, 0.3)],
-    "spike and slab": [("SpikeSlab", {"p": p, "v": 1.0}, C) for p in (0.05, 0.2, 0.5) for C in (0.03, 0.1, 0.5)],
-    "uniform": [("Uniform", {"a": a}, C) for a in (0.3, 1.0, 3.0) for C in (0.01, 0.1, 1.0)],
-    "exponential": [("Exponential", {"lam": lam}, lam * c) for lam in (20.0, 8.0, 3.0) for c in (0.05, 0.15, 0.5)],
+GRIDS: dict[str, tuple[str, list[Constants]]] = {
+    "Laplace": ("Laplace", [{"prior__lam": lam, "C": lam**0.5 * c}
+                            for lam in (576.0, 144.0, 36.0) for c in (0.1, 0.25, 0.6)]),
+    "Gaussian": ("Gaussian", [{"C": C} for C in (0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.3, 1.0, 3.0)]),
+    "normal-gamma": ("NormalGamma", [{"prior__a": 0.5, "prior__lam": lam, "C": 0.5 * 2 * lam**0.5 * c}
+                                     for lam in (144.0, 36.0, 9.0) for c in (0.1, 0.25, 0.6)]),
+    "normal-inverse-Gaussian": ("NormalInverseGaussian", [{"prior__A": A, "prior__d": d, "C": A * c}
+                                for A, d in ((10.0, 1.0), (5.0, 1.0), (5.0, 4.0)) for c in (0.03, 0.1, 0.3)]),
+    "spike and slab": ("SpikeSlab", [{"prior__p": p, "prior__v": 1.0, "C": C}
+                                     for p in (0.05, 0.2, 0.5) for C in (0.03, 0.1, 0.5)]),
+    "uniform": ("Uniform", [{"prior__a": a, "C": C} for a in (0.3, 1.0, 3.0) for C in (0.01, 0.1, 1.0)]),
+    "exponential": ("Exponential", [{"prior__lam": lam, "C": lam * c}
+                                    for lam in (20.0, 8.0, 3.0) for c in (0.05, 0.15, 0.5)]),
 }  # fmt: skip
+"""Prior and nine candidates for its constants and C."""
 DATA = ("synthetic, 10 relevant", "synthetic, 50 relevant", "OCR100")
 SIZES: dict[str, Any] = {"full": (10, 100, 1000, None), "quick": (2, 20, 200, 2), "tiny": (1, 4, 50, 1)}
 
@@ -49,27 +46,17 @@ def cells(scale: str) -> list[Settings]:
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     if settings["data"] == "OCR100":
-        train, test = split(letters(data), seed, settings["words"], settings["repeat"], "one")
+        train, test, _ = split(letters(data), seed, settings["words"], settings["repeat"], "one")
     else:
         relevant = int(settings["data"].split()[1])
         examples = chains(seed, settings["repeat"], settings["samples"], relevant).examples
         train, test = examples[: settings["samples"] // 10], examples[settings["samples"] // 10 :]
-    grid = thin_grid(GRIDS[settings["prior"]], settings["candidates"])
+    kind, points = GRIDS[settings["prior"]]
 
-    def model(candidate: tuple[str, dict[str, float], float], tol: float, max_passes: int) -> MaxEnDNet:
-        kind, constants, C = candidate
-        prior = getattr(maxendnet, kind)(**constants)
-        return MaxEnDNet(prior=prior, C=C, tol=tol, max_passes=max_passes, random_state=seed)
+    def build(constants: Constants, **options: Any) -> MaxEnDNet:
+        return MaxEnDNet(prior=getattr(maxendnet, kind)(), **options).set_params(**constants)
 
-    part = np.random.default_rng(seed).permutation(len(train)) % 5
-    wrong = [
-        sum((1 - model(c, SELECTION_TOL, SELECTION_PASSES).fit(train[part != k]).score(train[part == k]))
-            * train[part == k].n_nodes for k in range(5)) if len(grid) > 1 else 0.0
-        for c in grid
-    ]  # fmt: skip
-    best = grid[int(np.argmin(wrong))]
-    chosen = {f"chosen_{name}": value for name, value in (best[1] | {"C": best[2]}).items()}
-    return chosen | measure(model(best, FINAL_TOL, FINAL_PASSES), train, test)
+    return tune_and_measure(build, FixedGrid(points), train, test, seed, candidates=settings["candidates"])
 
 
 def cards(rows: list[Row]) -> list[Card]:
@@ -120,7 +107,6 @@ EXPERIMENT = Experiment(
     "chains to learn from, ten draws) and OCR100 trained on one fold, ten folds. Each prior has nine candidates for "
     "its "
     "constants and C, chosen by 5-fold cross-validation inside the training examples. The exponential prior allows "
-    "weights above zero only. Final fits to a relative duality gap of "
-    f"{FINAL_TOL:g} or {FINAL_PASSES} passes.",
+    f"weights above zero only. Final fits to a relative duality gap of {FINAL_TOL:g}.",
     cells=cells, run=run, cards=cards, draw=draw, size=(10.5, 4.0), needs=letters_missing,
 )  # fmt: skip

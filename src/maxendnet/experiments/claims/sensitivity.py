@@ -12,8 +12,9 @@ from maxendnet.experiments.engine import figures, statistics
 from maxendnet.experiments.engine.comparison import unconverged
 from maxendnet.experiments.engine.data import READINGS, letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.selection import thin_grid
 from maxendnet.experiments.engine.statistics import paired
-from maxendnet.experiments.engine.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure, thin_grid
+from maxendnet.experiments.engine.systems import FINAL_PASSES, FINAL_TOL, METHOD, make, measure
 from maxendnet.experiments.engine.table import distinct, select
 
 CRF_GRID = [0.0001, 0.001, 0.01, 0.1, 1.0, 4.0, 9.0, 16.0, 25.0]
@@ -39,7 +40,7 @@ def cells(scale: str) -> list[Settings]:
 
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
-    train, test = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
+    train, test, _ = split(letters(data), seed, settings["words"], settings["fold"], settings["reading"])
     name, _, fixed = GRIDS[settings["system"]]
     constants = {name: settings["constant"], **fixed}
     model = make(settings["system"], constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)

@@ -22,7 +22,7 @@ COMPARED = ("LapMEDN", "M3N", "L2-CRF", "L1-M3N")
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     """Compute variances (LapMEDN, variational and exact) or squared weights (other systems), averaged over folds."""
-    drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    drawn, (constants, about), folds = correlated.one_part_folds(settings, seed, settings["folds"])
     lap = settings["system"] == "LapMEDN"
     size, exact, gaps, converged = [], [], [], []
     for model, train, _ in folds:
@@ -39,7 +39,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
             size.append(mu2.mean(axis=1))
     average = np.mean(size, axis=0)
     groups = drawn.groups
-    numbers: Row = {
+    numbers: Row = about | {
         "within_relevant": spread(average[groups >= 0], groups[groups >= 0]),
         "across_relevant": spread(average[groups >= 0], None),
         # control: arbitrary groups of three irrelevant features, which must show no effect

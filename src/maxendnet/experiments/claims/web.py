@@ -83,7 +83,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
     kind, where, name = settings["part"], settings["set"], settings["vertical"]
     names = ("train", "test") if kind == "other pages" else (name,)
     if data is None or not all((data / where / f"{n}.jsonl.gz").exists() for n in names):
-        return {"absent": True, "rows": []}
+        return {}
     rows: list[Row] = []
     pages = web_pages(data, where, names, settings["sites"])
     if kind in ("few pages", "models"):
@@ -111,7 +111,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
         test = pages.rows("test")
         about = {"pages": len(train), "model": "choice"}
         rows += _all_systems(pages, train, test, MANY, about)
-    return {"absent": False, "rows": rows}
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def _all_systems(
@@ -128,7 +128,7 @@ def _all_systems(
 
 def rows_of(settings: Settings, numbers: Row) -> list[Row]:
     about = {name: settings[name] for name in ("part", "set", "vertical", "draw")}
-    return [about | row for row in numbers["rows"]]
+    return [about | dict(zip(numbers, row)) for row in zip(*numbers.values())]
 
 
 EXPERIMENT = Experiment(
@@ -150,5 +150,5 @@ EXPERIMENT = Experiment(
     + "; ".join(f"{s} {', '.join(' '.join(f'{k} {v:g}' for k, v in c.items()) for c in grid)}"
                 for s, grid in GRIDS["choice"].items() if grid[0])
     + ".",
-    cells=cells, run=run, cards=cards, draw=draw, size=(10.5, 7.5), rows=rows_of, needs=missing, revision=2,
+    cells=cells, run=run, cards=cards, draw=draw, size=(10.5, 7.5), rows=rows_of, needs=missing,
 )  # fmt: skip

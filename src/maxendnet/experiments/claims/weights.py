@@ -33,7 +33,7 @@ def cells(scale: str, systems: Sequence[str] = SYSTEMS) -> list[Settings]:
 
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     """Compute the weight differences between the two labels for the 100 features, averaged over folds."""
-    drawn, constants, folds = correlated.one_part_folds(settings, seed, settings["folds"])
+    drawn, (constants, about), folds = correlated.one_part_folds(settings, seed, settings["folds"])
     fits = [measure(*fold) for fold in folds]
     weights = [model.coef_[:, 1] - model.coef_[:, 0] for model, _, _ in folds]
     average = np.mean(weights, axis=0)
@@ -50,7 +50,7 @@ def run(settings: Settings, seed: int, data: Path | None) -> Row:
             drawn.coef[:, 1] - drawn.coef[:, 0], drawn.groups))),
         "true": drawn.coef[:, 1] - drawn.coef[:, 0],
         "weights": average,
-    } | {"chosen_" + name: value for name, value in constants.items()}  # fmt: skip
+    } | about | {"chosen_" + name: value for name, value in constants.items()}  # fmt: skip
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -21,88 +19,31 @@ from typing import Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from maxendnet.experiments.engine.experiment import Experiment, Row, Settings
+import maxendnet
+from maxendnet.experiments.engine.code_hash import code_hash
+from maxendnet.experiments.engine.experiment import SCALES, Experiment, Row, Settings
+from maxendnet.experiments.engine.results import Done, ResultsTable, identity, plain, restored
 from maxendnet.utils.progress import progress_bar
 
 AHEAD = 32
 """Maximum number of submitted, unfinished cells."""
 
 
-class Done(NamedTuple):
-    """A finished cell."""
-
-    settings: Settings
-    numbers: Row
-    seconds: float
-
-
 class Outcome(NamedTuple):
-    """Result of a run: finished cells in order, number of requested cells, error messages."""
+    """Result of a run: finished cells in order, cells without results, error messages.
 
-    done: list[Done]
-    n_cells: int
-    failures: list[str]
-
-
-def key(experiment: Experiment, settings: Settings, seed: int) -> str:
-    """Return the key of a cell, a hash of experiment, revision, seed and settings."""
-    text = json.dumps([experiment.name, experiment.revision, seed, settings], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-class Store:
-    """Append-only file of finished cells, one JSON line each.
-
-    Truncated lines (a killed process, a full disk) are ignored, and their cells are computed again.
+    ``n_older`` of the finished cells were computed by another version of the library or of the experiment's code.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    done: list[Done]
+    missing: list[Settings]
+    failures: list[str]
+    n_older: int = 0
 
-    def read(self) -> dict[str, Done]:
-        finished: dict[str, Done] = {}
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                    finished[entry["key"]] = Done(entry["settings"], restored(entry["numbers"]), entry["seconds"])
-                except (ValueError, KeyError, TypeError):
-                    continue
-        return finished
-
-    def add(self, name: str, done: Done) -> None:
-        entry = {"key": name, "settings": done.settings, "numbers": plain(done.numbers), "seconds": done.seconds}
-        with open(self.path, "ab+") as file:
-            file.seek(0, os.SEEK_END)
-            cut = False
-            if file.tell():
-                file.seek(-1, os.SEEK_END)
-                cut = file.read(1) != b"\n"
-            line = json.dumps(entry, allow_nan=False)
-            file.write((("\n" if cut else "") + line + "\n").encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def plain(value: Any) -> Any:
-    """Convert a value for JSON: NumPy numbers to Python numbers, NaN to None, infinities to strings."""
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and bool(getattr(value, "ndim", False))):
-        return [plain(v) for v in value]
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value
-
-
-def restored(value: Any) -> Any:
-    """Invert `plain`."""
-    if isinstance(value, dict):
-        return {k: restored(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [restored(v) for v in value]
-    return {None: math.nan, "inf": math.inf, "-inf": -math.inf}.get(value, value)
+    @property
+    def n_cells(self) -> int:
+        """Number of requested cells."""
+        return len(self.done) + len(self.missing)
 
 
 def compute(run: Callable[..., Row], settings: Settings, seed: int, data: Path | None) -> tuple[Row, float]:
@@ -111,7 +52,7 @@ def compute(run: Callable[..., Row], settings: Settings, seed: int, data: Path |
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # cells record whether their fits converged
         numbers = run(settings, seed, data)
-    return restored(plain(numbers)), time.process_time() - began
+    return restored(plain(numbers)), float(f"{time.process_time() - began:.3g}")
 
 
 def run_cells(
@@ -127,11 +68,14 @@ def run_cells(
 ) -> Outcome:
     """Compute the missing cells of an experiment and return all finished ones.
 
+    A cell counts as finished if its results were computed by this version of the library and by the same code
+    (`code_hash`). With ``only_finished``, results of other versions count too.
+
     Parameters
     ----------
     experiment : Experiment
     folder : Path
-        Folder of ``cells.jsonl``, which stores the finished cells.
+        Folder of ``NAME.tsv``, the table of results.
     scale : {"full", "quick", "tiny"}
     pool : ProcessPoolExecutor, Dask or None
         Pool from `workers`, or a cluster whose workers find the data at the same path. Results do not depend on the
@@ -144,26 +88,37 @@ def run_cells(
     progress : bool
         Show a progress bar with the remaining time.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    store = Store(folder / "cells.jsonl")
-    requested = {key(experiment, settings, seed): settings for settings in experiment.cells(scale)}
-    finished = store.read()
-    missing = [] if only_finished else [name for name in requested if name not in finished]
+    table = ResultsTable(folder / f"{experiment.name}.tsv")
+    requested = {identity(settings, seed): settings for settings in experiment.cells(scale)}
+    current = (maxendnet.__version__, code_hash(experiment.run))
+    finished = {name: done for name, done in table.read().items() if name in requested}
     failures: list[str] = []
-    bar = progress_bar(
-        total=len(requested), initial=len(requested) - len(missing), show=bool(progress and missing), unit=" cells",
-        desc=experiment.name, smoothing=0.1, dynamic_ncols=True,
-        bar_format="{desc}: {n_fmt}/{total_fmt} cells |{bar}| {elapsed} so far, about {remaining} left",
-    )  # fmt: skip
-    with bar:
-        for name, result in _results(experiment, {n: requested[n] for n in missing}, pool, seed, data):
-            if isinstance(result, str):
-                failures.append(f"{json.dumps(requested[name])}: {result}")
-            else:
-                finished[name] = Done(requested[name], *result)
-                store.add(name, finished[name])
-            bar.update()
-    return Outcome([finished[name] for name in requested if name in finished], len(requested), failures)
+    if not only_finished:
+        finished = {name: done for name, done in finished.items() if (done.version, done.code) == current}
+        missing = {name: settings for name, settings in requested.items() if name not in finished}
+        bar = progress_bar(
+            total=len(requested), initial=len(finished), show=bool(progress and missing), unit=" cells",
+            desc=experiment.name, smoothing=0.1, dynamic_ncols=True,
+            bar_format="{desc}: {n_fmt}/{total_fmt} cells |{bar}| {elapsed} so far, about {remaining} left",
+        )  # fmt: skip
+        try:
+            with bar:
+                for name, result in _results(experiment, missing, pool, seed, data):
+                    if isinstance(result, str):
+                        failures.append(f"{json.dumps(requested[name])}: {result}")
+                    elif result[0]:
+                        finished[name] = Done(requested[name], *result, *current, seed)
+                        table.add(finished[name])
+                    bar.update()
+        finally:
+            every = [settings for size in SCALES for settings in experiment.cells(size)]
+            table.arrange(every, requested.values(), seed)
+    return Outcome(
+        [finished[name] for name in requested if name in finished],
+        [settings for name, settings in requested.items() if name not in finished],
+        failures,
+        sum((done.version, done.code) != current for done in finished.values()),
+    )
 
 
 def _results(

@@ -17,6 +17,7 @@ class Chains(NamedTuple):
 
     examples: Examples
     coef: np.ndarray
+    transitions: np.ndarray
     groups: np.ndarray
 
 
@@ -25,14 +26,31 @@ def chains(seed: int, draw: int, n: int, relevant: int, correlated: bool = False
     """Sample ``n`` chains from random CRF number ``draw``; all systems get the same chains."""
     rng = np.random.default_rng([seed, draw, relevant, int(correlated)])
     data = make_synthetic_chains(n, relevant, 100, correlated=correlated, n_gibbs=sweeps, random_state=rng)
-    return Chains(Examples.build(data.X, data.y), data.coef, data.groups)
+    return Chains(Examples.build(data.X, data.y), data.coef, data.transitions, data.groups)
+
+
+def best_labels(drawn: Chains, examples: Examples) -> list[np.ndarray]:
+    """Return the most probable labels of each chain under the CRF that generated it (Viterbi algorithm)."""
+    labellings = []
+    for x in examples.split(examples.X @ drawn.coef):
+        best, back = x[0], []
+        for node in x[1:]:
+            through = best[:, None] + drawn.transitions
+            back.append(through.argmax(axis=0))
+            best = through.max(axis=0) + node
+        labels = [int(best.argmax())]
+        for pointers in reversed(back):
+            labels.append(int(pointers[labels[-1]]))
+        labellings.append(np.array(labels[::-1]))
+    return labellings
 
 
 class Letters(NamedTuple):
-    """The OCR words with their folds."""
+    """The OCR words with their folds and the number of each distinct word."""
 
     examples: Examples
     folds: np.ndarray
+    words: np.ndarray
 
 
 def ocr_place(data: Path | None) -> Path | None:
@@ -47,7 +65,8 @@ def ocr_place(data: Path | None) -> Path | None:
 def letters(data: Path | None) -> Letters:
     """Read all OCR words."""
     dataset = fetch_ocr_letters(ocr_place(data))
-    return Letters(Examples.build(dataset.X, dataset.y), np.asarray(dataset.folds))
+    words = np.unique(dataset.words, return_inverse=True)[1]
+    return Letters(Examples.build(dataset.X, dataset.y), np.asarray(dataset.folds), words)
 
 
 def letters_missing(data: Path | None) -> str:
@@ -59,22 +78,30 @@ def letters_missing(data: Path | None) -> str:
     return ""
 
 
-def sample_words(words_and_folds: Letters, seed: int, words: int | None) -> tuple[Examples, np.ndarray]:
-    """Sample ``words`` words of every fold (None for all); return them with their folds."""
+def sample_words(letters: Letters, seed: int, words: int | None) -> Letters:
+    """Sample ``words`` words of every fold; None for all."""
     if words is None:
-        return words_and_folds.examples, words_and_folds.folds
+        return letters
     rng = np.random.default_rng([seed, words])
-    chosen = [rng.permutation(np.flatnonzero(words_and_folds.folds == fold))[:words] for fold in range(10)]
+    chosen = [rng.permutation(np.flatnonzero(letters.folds == fold))[:words] for fold in range(10)]
     index = np.sort(np.concatenate(chosen))
-    return words_and_folds.examples[index], words_and_folds.folds[index]
+    return Letters(letters.examples[index], letters.folds[index], letters.words[index])
 
 
-READINGS = ("one", "nine")
-"""Two readings of the protocol: train on one fold and test on nine (as Taskar et al.), or the reverse."""
+READINGS = ("nine", "one")
+"""Two readings of the protocol: train on nine folds and test on one, or the reverse (as Taskar et al.)."""
 
 
-def split(words_and_folds: Letters, seed: int, words: int | None, fold: int, reading: str) -> tuple[Examples, Examples]:
+class Split(NamedTuple):
+    """Training and test words, and the number of the distinct word of each test word."""
+
+    train: Examples
+    test: Examples
+    words: np.ndarray
+
+
+def split(letters: Letters, seed: int, words: int | None, fold: int, reading: str) -> Split:
     """Return training and test words."""
-    examples, folds = sample_words(words_and_folds, seed, words)
-    inside = (folds == fold) == (reading == "one")
-    return examples[inside], examples[~inside]
+    sample = sample_words(letters, seed, words)
+    inside = (sample.folds == fold) == (reading == "one")
+    return Split(sample.examples[inside], sample.examples[~inside], sample.words[~inside])

@@ -73,7 +73,7 @@ class Experiment:
         are adjacent, so that unfinished runs contain complete pairs.
     run : callable
         ``run(settings, seed, data)`` computes one cell: a pure function, importable by name, that returns a
-        JSON-serialisable dict of numbers or lists of numbers.
+        JSON-serialisable dict of numbers or lists of numbers. An empty dict means that its data are not available.
     cards : callable
         ``cards(rows)`` computes verdicts from the rows of the finished cells; cells may be missing.
     draw : callable
@@ -84,8 +84,6 @@ class Experiment:
         ``rows(settings, numbers)`` returns the table rows of a cell.
     needs : callable
         ``needs(data)`` returns the reason why the experiment cannot run, or an empty string.
-    revision : int
-        Increase it when the meaning of a cell changes; cells of older revisions are computed again.
     """
 
     name: str
@@ -99,4 +97,3 @@ class Experiment:
     size: tuple[float, float] = (8.0, 4.5)
     rows: Callable[[Settings, Row], list[Row]] = settings_and_numbers
     needs: Callable[[Path | None], str] = nothing_needed
-    revision: int = 1

@@ -92,13 +92,14 @@ def readme(runs: dict[str, dict[str, Any]], to: Path) -> str:
         for card in s["cards"]:
             lines.append(f"- {SYMBOL[card['verdict']]}: {card['claim']} {card['test']}")
             lines += [f"  - {line}" for line in card["numbers"]]
-        versions = ", ".join(f"{k} {v}" for k, v in s["versions"].items())
+        versions = "; ".join(f"{n} cells by maxendnet {code}" for code, n in s["code"].items())
         lines += [
             "",
             f"<details><summary>Settings: {s['n_done']} of {s['n_cells']} cells, {duration(s['cell_seconds'])} on one "
             f"processor, {s['date']}</summary>",
             "",
-            f"{s['method']} Seed {s['seed']}; {versions}. `maxendnet reproduce {name}`",
+            f"{s['method']} Seed {s['seed']}; {versions}. Raw results: "
+            f"[results/{name}.tsv](results/{name}.tsv). `maxendnet reproduce {name}`",
             "",
             "</details>",
         ]

@@ -142,13 +142,13 @@ def section(name: str, summary: dict[str, Any], folder: Path) -> list[str]:
         f"<tr><td>{html.escape(key)}</td><td>{html.escape(', '.join(map(str, values)))}</td></tr>"
         for key, values in summary["settings"].items()
     )
-    versions = ", ".join(f"{k} {v}" for k, v in summary["versions"].items())
+    versions = "; ".join(f"{n} cells: {code}" for code, n in summary["code"].items())
     lines.append(
         f"<details><summary>Method: {summary['n_done']} cells, {duration(summary['cell_seconds'])} on one "
         f"processor, {summary['date']}</summary><p>{html.escape(summary['method'])}</p><div class='wide'><table>"
         f"<tr><th>setting</th><th>values</th></tr>{settings}<tr><td>seed</td><td>{summary['seed']}</td></tr>"
-        f"<tr><td>versions</td><td>{versions}</td></tr></table></div>"
-        f"<p>Numbers: <code>{name}/{name}.csv</code>; repeat: <code>maxendnet reproduce {name} --seed "
+        f"<tr><td>computed by</td><td>{versions}</td></tr></table></div>"
+        f"<p>Numbers: <code>results/{name}.tsv</code>; repeat: <code>maxendnet reproduce {name} --seed "
         f"{summary['seed']}{' --quick' * (summary['scale'] == 'quick')}</code></p></details>"
     )
     return lines

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-import maxendnet
 from maxendnet import experiments
 from maxendnet.experiments.engine import figures
-from maxendnet.experiments.engine.cells import Outcome, plain, run_cells, workers
+from maxendnet.experiments.engine.cells import Outcome, run_cells, workers
 from maxendnet.experiments.engine.experiment import Experiment, Row
-from maxendnet.experiments.engine.table import as_csv
+from maxendnet.experiments.engine.results import plain
 from maxendnet.utils.atomic_write import write_whole
 
 
@@ -31,6 +28,7 @@ def reproduce(
     names: Sequence[str],
     out: Path,
     *,
+    results: Path | None = None,
     scale: str = "full",
     jobs: int = 1,
     backend: Any = None,
@@ -40,12 +38,15 @@ def reproduce(
     progress: bool = True,
     echo: Callable[[str], object] = print,
 ) -> list[str]:
-    """Run experiments in sequence; each writes a folder under ``out``.
+    """Run experiments in sequence; each writes a table of results, and a folder under ``out``.
 
     Parameters
     ----------
     names : sequence of str
     out : Path
+        Folder of figures and cards.
+    results : Path or None
+        Folder of the tables of results, which runs extend; ``out/results`` by default.
     scale : {"full", "quick", "tiny"}
     jobs : int
         Number of processes.
@@ -74,8 +75,8 @@ def reproduce(
                 continue
             experiment, began = experiments.get(name), time.perf_counter()
             outcome = run_cells(
-                experiment, out / name, scale=scale, pool=pool, seed=seed, data=data, only_finished=only_finished,
-                progress=progress,
+                experiment, results or out / "results", scale=scale, pool=pool, seed=seed, data=data,
+                only_finished=only_finished, progress=progress,
             )  # fmt: skip
             failures += [f"{name}: {line}" for line in outcome.failures]
             if not outcome.done:
@@ -97,9 +98,9 @@ def why_not(name: str, data: Path | None, only_finished: bool = False) -> str:
 def write_results(
     experiment: Experiment, outcome: Outcome, folder: Path, scale: str, seed: int, echo: Callable[[str], object]
 ) -> list[dict[str, Any]]:
-    """Write ``NAME.csv``, ``NAME.png``, ``NAME.svg`` and ``cards.json``."""
-    rows: list[Row] = [row for done in outcome.done for row in experiment.rows(done.settings, done.numbers)]
-    write_text(folder / f"{experiment.name}.csv", as_csv(rows))
+    """Write ``NAME.png``, ``NAME.svg`` and ``cards.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = table_rows(experiment, outcome)
     note = "" if scale == "full" else "quick run: too small for conclusions"
     if scale == "full" and len(outcome.done) < outcome.n_cells:
         note = f"unfinished: {len(outcome.done)} of {outcome.n_cells} cells"
@@ -119,12 +120,32 @@ def write_results(
         "n_cells": outcome.n_cells,
         "cell_seconds": sum(done.seconds for done in outcome.done),
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        "versions": {"maxendnet": maxendnet.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "code": dict(Counter(f"{done.version}, code {done.code}" for done in outcome.done)),
+        "n_older": outcome.n_older,
+        "missing": missing_summary(outcome),
         "settings": settings_summary([done.settings for done in outcome.done]),
         "cards": cards,
     }
     write_text(folder / "cards.json", json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
     return cards
+
+
+def table_rows(experiment: Experiment, outcome: Outcome) -> list[Row]:
+    """Return the rows of the finished cells, as cards and figures use them."""
+    return [row for done in outcome.done for row in experiment.rows(done.settings, done.numbers)]
+
+
+def missing_summary(outcome: Outcome) -> list[str]:
+    """Describe the cells without results by the settings that distinguish them from all cells."""
+    if not outcome.missing:
+        return []
+    everything = settings_summary([*(done.settings for done in outcome.done), *outcome.missing])
+    without = settings_summary(outcome.missing)
+    narrow = [
+        f"{name} {', '.join(map(str, values))}" for name, values in without.items()
+        if len(values) < len(everything[name])
+    ]  # fmt: skip
+    return [f"{len(outcome.missing)} of {outcome.n_cells} cells did not run", *narrow]
 
 
 def settings_summary(settings: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -1,9 +1,10 @@
-"""The six systems of the paper: construction, measurement, and choice of constants."""
+"""The six systems of the paper: construction, grids of constants, and measurement."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,52 @@ import numpy as np
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, Examples, LapMEDN
 from maxendnet.estimators.markov_network import MarkovNetwork
 from maxendnet.experiments.engine.experiment import Row
+from maxendnet.experiments.engine.selection import (
+    DECADE,
+    SELECTION_TOL,
+    Axis,
+    Constants,
+    FixedGrid,
+    Grid,
+    Make,
+    choose,
+)
 
 SYSTEMS = ("LapMEDN", "M3N", "L1-M3N", "CRF", "L2-CRF", "L1-CRF")
-Constants = dict[str, float]
 
-SELECTION_TOL = 1e-2
-"""Relative duality gap of fits in cross-validation; smaller gaps hardly change held-out errors."""
-SELECTION_PASSES = 150
 FINAL_TOL = 1e-3
-FINAL_PASSES = 500
+FINAL_PASSES = 3000
+STOPPING_TOLS = (1e-1, 1e-2, 1e-4)
+"""Further stopping rules of the unregularised CRF, which has no minimiser on separable data."""
+
+
+def on_l1_path(lam: float, c: float) -> Constants:
+    """Return the constants of LapMEDN on the path that tends to L1-M3N(c) as lam grows."""
+    return {"lam": lam, "C": float(f"{2 * sqrt(lam) * c:.6g}")}
+
+
+LAM = Axis("lam", -DECADE, DECADE, (-4 * DECADE, 3 * DECADE), sign=-1)
+GRIDS: dict[str, Grid | FixedGrid] = {
+    "LapMEDN": Grid(
+        (Axis("c", -4, -1, (-9, 6)), Axis("lam", DECADE, 3 * DECADE, (0, 5 * DECADE), step=DECADE)), on_l1_path
+    ),
+    "M3N": Grid((Axis("C", -6, 0, (-15, 12)),)),
+    "L1-M3N": Grid((Axis("C", -4, 0, (-12, 6)),)),
+    "CRF": Grid(()),
+    "L2-CRF": Grid((LAM,)),
+    "L1-CRF": Grid((LAM,)),
+}
+"""The constants of a grid have no end: it is extended until its best candidate has neighbours on all sides."""
 
 METHOD = (
     "LapMEDN(lam, C) is the fixed point of the paper's Algorithm 1, computed as the exact LapMEDN with 4 lam and 2 C, "
-    f"which has the same weights. Final fits stop at a relative duality gap of {FINAL_TOL:g} or after "
-    f"{FINAL_PASSES} passes (every cell records which), candidates in cross-validation at {SELECTION_TOL:g} or after "
-    f"{SELECTION_PASSES}. Errors are shares of wrong labels."
+    "which has the same weights. Constants by 5-fold cross-validation inside the training examples, with fits to a "
+    f"relative duality gap of {SELECTION_TOL:g}. Grids are extended until the best candidate has neighbours on all "
+    "sides: "
+    + "; ".join(f"{name} {grid.text()}" for name, grid in GRIDS.items() if isinstance(grid, Grid) and grid.axes)
+    + "; for LapMEDN C = 2 sqrt(lam) c. Final fits stop at a relative duality gap of "
+    f"{FINAL_TOL:g}, the CRF, which has none, when its gradient is {FINAL_TOL:g} of the first. Errors are shares of "
+    "wrong labels."
 )
 
 
@@ -38,73 +70,74 @@ def make(system: str, constants: Constants, **options: Any) -> MarkovNetwork:
     return result
 
 
-def measure(model: MarkovNetwork, train: Examples, test: Examples) -> Row:
-    """Fit a model and return errors, gap, passes and time."""
+def measure(model: MarkovNetwork, train: Examples, test: Examples, groups: np.ndarray | None = None) -> Row:
+    """Fit a model and return errors, gap, passes, time and dual support.
+
+    With ``groups``, the group of each test example, the wrong labels are also counted by group.
+    """
     began = time.process_time()  # CPU time, which does not depend on the load of the machine
     model.fit(train)
-    seconds = time.process_time() - began
-    return {
-        "error": 1.0 - model.score(test),
+    return evaluate(model, train, test, time.process_time() - began, groups)
+
+
+def evaluate(
+    model: MarkovNetwork, train: Examples, test: Examples, seconds: float, groups: np.ndarray | None = None
+) -> Row:
+    """Return the numbers of `measure` for a fitted model."""
+    wrong = wrong_labels(model, test)
+    numbers: Row = {
+        "error": wrong.sum() / test.n_nodes,
+        "chain_error": np.mean(wrong > 0),
         "training_error": 1.0 - model.score(train),
         "gap": model.gap_,
         "converged": bool(model.converged_),
         "passes": model.n_passes_,
-        "share_large": float(np.mean(np.abs(model.posterior_.mean) > 1e-3)),
+        "share_large": np.mean(np.abs(model.posterior_.mean) > 1e-3),
         "fit_seconds": seconds,
     }
+    if hasattr(model, "n_support_"):
+        numbers |= {
+            "support_labellings": model.n_support_,
+            "support_examples": sum(bool(labellings) for labellings in model.support_) / len(train),
+        }
+    if groups is not None:
+        numbers |= {
+            "group_wrong": np.bincount(groups, wrong).astype(int),
+            "group_labels": np.bincount(groups, np.diff(test.offsets)).astype(int),
+        }
+    return numbers
 
 
-def choose(
-    system: str, grid: Sequence[Constants], train: Examples, seed: int, parts: int = 5, used: int | None = None
-) -> Constants:
-    """Choose constants by cross-validation within the training examples.
-
-    Parameters
-    ----------
-    system : str
-    grid : sequence of dict
-        Candidates in order of decreasing regularisation; the first one wins ties.
-    train : Examples
-    seed : int
-    parts : int
-        Number of random folds.
-    used : int or None
-        Number of folds that are held out in turn; None for all.
-    """
-    if len(grid) == 1:
-        return grid[0]
-    part = np.random.default_rng(seed).permutation(len(train)) % parts
-    wrong = np.zeros(len(grid))
-    for k in range(parts if used is None else used):
-        inside, outside = train[part != k], train[part == k]
-        for j, constants in enumerate(grid):
-            options = {"tol": SELECTION_TOL, "max_passes": SELECTION_PASSES, "random_state": seed}
-            model = make(system, constants, **options).fit(inside)
-            wrong[j] += (1.0 - model.score(outside)) * outside.n_nodes
-    return grid[int(np.argmin(wrong))]
+def wrong_labels(model: MarkovNetwork, test: Examples) -> np.ndarray:
+    """Return the number of wrong labels of each example."""
+    truth = test.split(np.asarray(test.y))
+    return np.array([np.sum(np.asarray(p) != t) for p, t in zip(model.predict(test), truth)], dtype=float)
 
 
 def choose_and_measure(
-    system: str, grid: Sequence[Constants], train: Examples, test: Examples, seed: int, parts: int = 5,
-    used: int | None = None,
+    system: str, train: Examples, test: Examples, seed: int, *, candidates: int | None = None,
+    groups: np.ndarray | None = None,
 ) -> Row:  # fmt: skip
     """Choose constants by cross-validation, then fit all training examples."""
-    constants = choose(system, grid, train, seed, parts, used)
-    model = make(system, constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)
-    return {"chosen_" + name: value for name, value in constants.items()} | measure(model, train, test)
+    build = partial(make, system)
+    numbers = tune_and_measure(build, GRIDS[system], train, test, seed, candidates=candidates, groups=groups)
+    if system == "CRF":
+        numbers["stopping_errors"] = stopping_errors(train, test, seed)
+    return numbers
 
 
-def thin_grid(grid: Sequence[Any], n: int | None) -> list[Any]:
-    """Return ``n`` evenly spaced candidates of a grid, for quick runs; None for all.
+def tune_and_measure(
+    build: Make, grid: Grid | FixedGrid, train: Examples, test: Examples, seed: int, *, candidates: int | None = None,
+    groups: np.ndarray | None = None,
+) -> Row:  # fmt: skip
+    """Choose constants of any model on a grid, then fit all training examples."""
+    constants, about = choose(build, grid, train, seed, candidates=candidates)
+    model = build(constants, tol=FINAL_TOL, max_passes=FINAL_PASSES, random_state=seed)
+    chosen = {"chosen_" + name: value for name, value in constants.items()}
+    return chosen | about | measure(model, train, test, groups)
 
-    >>> thin_grid([1, 2, 3, 4, 5, 6], 2), thin_grid([1, 2, 3], 1)
-    ([2, 5], [2])
-    """
-    if n is None or n >= len(grid):
-        return list(grid)
-    return [grid[int((k + 0.5) * len(grid) / n)] for k in range(n)]
 
-
-def grid_of(name: str, candidates: Sequence[float], **fixed: float) -> list[Constants]:
-    """Return a grid over one constant, with the others fixed."""
-    return [{name: value, **fixed} for value in candidates]
+def stopping_errors(train: Examples, test: Examples, seed: int) -> list[float]:
+    """Return the error of the unregularised CRF by the tolerances `STOPPING_TOLS`."""
+    models = [CRF(tol=tol, max_passes=FINAL_PASSES, random_state=seed) for tol in STOPPING_TOLS]
+    return [1.0 - model.fit(train).score(test) for model in models]

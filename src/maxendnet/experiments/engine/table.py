@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,18 +58,3 @@ def differences(
         if cell in by_cell[1]:
             groups.setdefault(cell[: len(pair)], []).append(by_cell[1][cell] - by_cell[0][cell])
     return np.array([np.mean(group) for group in groups.values()])
-
-
-def as_csv(rows: list[Row]) -> str:
-    """Return rows as CSV text; lists become space-separated numbers."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({k: " ".join(map(_short, v)) if isinstance(v, list) else _short(v) for k, v in row.items()})
-    return text.getvalue()
-
-
-def _short(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)

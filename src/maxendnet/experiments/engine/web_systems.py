@@ -14,7 +14,8 @@ from scipy import sparse
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, UNKNOWN, LapMEDN
 from maxendnet.data.examples import distinct_labels
 from maxendnet.experiments.engine.experiment import Row
-from maxendnet.experiments.engine.systems import SYSTEMS, Constants, grid_of
+from maxendnet.experiments.engine.selection import Constants
+from maxendnet.experiments.engine.systems import SYSTEMS
 from maxendnet.experiments.engine.web_data import IntArray, WebPages
 from maxendnet.solvers import OWLQN
 from maxendnet.web.features.groups import KNOWN_SITES, NEW_SITES
@@ -31,6 +32,11 @@ TOL = {"choice": 0.005, "independent": 0.02, "chain": 0.02, "hierarchical": 0.02
 L1_TOL = 0.05
 PASSES = {"choice": 200, "independent": 400, "chain": 1500, "hierarchical": 1500}
 """Where a page is an example, a pass is a handful of updates."""
+
+
+def grid_of(name: str, candidates: Sequence[float]) -> list[Constants]:
+    """Return candidates for a single constant."""
+    return [{name: value} for value in candidates]
 
 
 GRIDS: dict[str, dict[str, list[Constants]]] = {
