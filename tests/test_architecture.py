@@ -121,6 +121,13 @@ def test_imports_inside_functions_have_a_reason():
     assert found == set(IN_FUNCTIONS)
 
 
+def test_nothing_imports_the_integrations_with_other_packages():
+    paths = [path for path in modules() if "integrations" not in path.parts]
+    names = [module for path in paths for module, _ in imports(path)]
+    assert "text.reading.columns" in names
+    assert not [name for name in names if name.startswith("text.integrations")]
+
+
 def test_attributes_are_not_written_past_their_owner():
     for path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
