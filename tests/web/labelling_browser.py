@@ -129,9 +129,13 @@ class Browser(Chromium):
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def tap_button(self, name: str) -> None:
-        """Tap on a button of the panel."""
+        """Tap on a button of the panel, after opening the menu if the button is in it."""
         self.call("Emulation.setTouchEmulationEnabled", enabled=True)
         box = f"document.getElementById({json.dumps(name)})"
+        if self.run(f"{box}.closest('#menu') !== null && !document.getElementById('more').open"):
+            self.run("document.getElementById('more').firstElementChild.id = 'open_more'")
+            self.tap_button("open_more")
+            self.wait("document.getElementById('more').open")
         self.run(f"{box}.scrollIntoView({{block: 'nearest'}})")
         x, y = self.run(f"(() => {{const r = {box}.getBoundingClientRect(); return [r.x + r.width / 2, r.y + 9];}})()")
         self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])

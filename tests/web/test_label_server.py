@@ -100,7 +100,7 @@ def test_a_page_is_sent_without_its_html(site):
 
 def test_a_change_is_saved_and_answers_with_the_next_page(site):
     server, folder = site
-    path = folder / "labels.jsonl"
+    path = folder / "shop.labels.jsonl"
     try:
         leaf = next(node for node, text, _ in json.loads(get(server, "api/page?n=0")[1])["leaves"] if "$" in text)
         answer, data = post(server, row(server, 0, [[leaf, "price"]]))
@@ -121,7 +121,7 @@ def test_a_page_without_labels_is_done_only_with_confirmation(site, none):
         assert post(server, row(server, done=False))[0].status == 200 and not server.session.done
         assert post(server, row(server))[0].status == 200 and server.session.done == {0}
     finally:
-        (folder / "labels.jsonl").unlink(missing_ok=True)
+        (folder / "shop.labels.jsonl").unlink(missing_ok=True)
         server.session._set_labels(server.session.file.read())
 
 

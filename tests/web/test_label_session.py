@@ -56,7 +56,7 @@ def test_the_order_visits_each_site_first_and_each_page_once():
 def test_training_waits_while_a_page_is_opened(shop, monkeypatch):
     """Training begins after the first page is sent, and pauses while another page is prepared."""
     folder, toy = shop
-    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "shop.labels.jsonl"))
     opened = []
     session.learner.prepare = lambda kinds, progress: opened.extend(
         bool(session._opened) for _ in progress(range(3), "")
@@ -132,7 +132,7 @@ def test_a_page_in_progress_is_saved_and_not_used_for_training(shop):
     session.save(0, toy.pages[0].sha, truth(toy, 0)[:1], done=False)
     assert not session.done and session.state()["pages"][0]["state"] == "begun"
     assert session.show(0)["source"] == "begun" and len(session.show(0)["labels"]) == 1
-    assert json.loads((folder / "labels.jsonl").read_text())["done"] is False
+    assert json.loads((folder / "shop.labels.jsonl").read_text())["done"] is False
 
 
 def test_parts_of_texts_are_saved_and_shown(shop):
@@ -144,7 +144,7 @@ def test_parts_of_texts_are_saved_and_shown(shop):
     part, all_of_it = Span(node, 5, node, 13), Span(node, 0, node, len(view.texts[k]))
     session.save(0, sha, [(part, "name"), (all_of_it, "brand")], done=True)
     assert session.show(0)["labels"] == [[node, "brand"], [part.to_json(), "name"]]
-    row = json.loads((folder / "labels.jsonl").read_text())
+    row = json.loads((folder / "shop.labels.jsonl").read_text())
     assert row["labels"] == [[node, "brand"], [part.to_json(), "name"]]
     with pytest.raises(Refused, match="not a visible text"):
         session.save(0, sha, [(Span(node, 90, node, 99), "name")], done=True)
@@ -164,27 +164,27 @@ def test_invalid_changes_are_refused(shop):
     ]:
         with pytest.raises(Refused, match=message):
             session.save(*given)
-    assert not (folder / "labels.jsonl").exists()
+    assert not (folder / "shop.labels.jsonl").exists()
 
 
 def test_labels_by_value_are_shown_and_replaced_by_nodes(shop):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": ["Nobody"]}} for x in toy.labels[:1]]
     lines.append({"page": "gone.html", "values": {"price": "5"}})
-    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "shop.labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     session, notes = prepare(folder / "shop", folder / "pages")
     assert any("gone.html is not in" in note for note in notes)
     assert session.fields == ["name", "price", "brand", "image"] and session.done == {0}
     assert "brand 'Nobody' is not on the page" in session.show(0)["problems"]
     session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
-    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (folder / "shop.labels.jsonl").read_text().splitlines()]
     assert "values" not in rows[0] and rows[1] == lines[1]
 
 
 def test_an_unmatched_label_is_reported_and_unknown(shop):
     folder, toy = shop
     lines = [{"page": x.page, "values": {**x.values, "brand": [f"Nobody {i}"]}} for i, x in enumerate(toy.labels[:3])]
-    (folder / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "shop.labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     session, _ = prepare(folder / "shop", folder / "pages")
     session.start()
     try:
@@ -201,7 +201,7 @@ def test_several_records(tmp_path):
     folder.mkdir()
     for i in range(3):
         (folder / f"{i}.html").write_text(toy_list(5, random_state=i)[0])
-    (tmp_path / "labels.jsonl").write_text(
+    (tmp_path / "shop.labels.jsonl").write_text(
         json.dumps(
             {"page": "0.html", "values": {k: [x[k] for x in toy_list(5, random_state=0)[1]] for k in ("name", "price")}}
         )
@@ -238,7 +238,7 @@ def test_prepare_reports_missing_input(tmp_path):
 
 def test_the_number_of_pages_is_limited(shop):
     folder, toy = shop
-    (folder / "labels.jsonl").write_text(json.dumps({"page": toy.pages[3].name, "values": {"price": "1"}}))
+    (folder / "shop.labels.jsonl").write_text(json.dumps({"page": toy.pages[3].name, "values": {"price": "1"}}))
     session, _ = prepare(folder / "shop", folder / "pages", fields=FIELDS, most=5)
     names = [page.name for page in session.pages]
     assert len(names) == 5 and toy.pages[3].name in names and len({page.site for page in session.pages}) == 3
@@ -246,9 +246,9 @@ def test_the_number_of_pages_is_limited(shop):
 
 def test_a_damaged_file_only_prevents_saving(shop):
     folder, toy = shop
-    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "labels.jsonl"))
+    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "shop.labels.jsonl"))
     session.save(0, toy.pages[0].sha, truth(toy, 0), done=True)
-    with open(folder / "labels.jsonl", "a") as file:
+    with open(folder / "shop.labels.jsonl", "a") as file:
         file.write("{broken")
     with pytest.raises(LabelError, match="line 2 is not JSON"):
         session.save(1, toy.pages[1].sha, truth(toy, 1), done=True)
@@ -304,4 +304,4 @@ def test_labels_are_removed_only_with_the_current_stamp(tmp_path):
     with pytest.raises(Stale):
         session.forget(0, "")
     session.forget(0, session.stamp(0))
-    assert session.stamp(0) == "" and (tmp_path / "labels.jsonl").read_text() == ""
+    assert session.stamp(0) == "" and (tmp_path / "shop.labels.jsonl").read_text() == ""

@@ -276,3 +276,30 @@ def test_the_command_line_needs_no_flag_to_extract(tmp_path):
     assert json.loads(done.output)["records"] == 2 and json.loads(done.output)["all_right"] == 1.0
     done = run(web, ["check", model, str(tmp_path / "pages")])
     assert done.exit_code == 0 and "definitions.example: ok (2 pages)" in done.output
+
+
+def test_advertisements_and_unit_prices_are_no_records():
+    def product(k):
+        return (f'<div class="card"><h3 class="title">Cup number {k}</h3><span class="price">${k + 3}.50</span>'
+                f'<p class="shop">by Shop {k % 4}</p></div>')  # fmt: skip
+
+    def advertisement(k):
+        return (f'<div class="card"><h3 class="offer">Great sale {k}</h3><span class="from">${k}.99</span>'
+                f'<p class="sponsor">by Advertiser {k}</p></div>')  # fmt: skip
+
+    def unit(k):
+        return f'<div class="card"><h3 class="unit">Per 100 g</h3><span class="unit">${k}.20</span><p>net</p></div>'
+
+    pages = []
+    for i in range(3):
+        parts = [product(7 * i + k) + (advertisement(i + k) if k % 3 == 1 else unit(k) if k % 4 == 2 else "")
+                 for k in range(12)]  # fmt: skip
+        html = f"<h1>Cups, page {i}</h1><div class='grid'>{''.join(parts)}</div>"
+        pages.append(Page.from_html(html, name=f"{i}.html", site="cups.example"))
+    values = {"name": ["Cup number 0"], "price": ["$3.50"], "shop": ["Shop 0"]}
+    labels = [PageLabels("0.html", "cups.example", values=values), None, None]
+    records = Extractor(calibrate=False, records="many").fit(pages, labels).extract(pages)
+    for i, page in enumerate(pages):
+        of_page = [record for record in records if record.page == page.name]
+        assert [record.fields["name"].value for record in of_page] == [f"Cup number {7 * i + k}" for k in range(12)]
+        assert [record.record for record in of_page] == list(range(12))

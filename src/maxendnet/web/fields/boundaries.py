@@ -38,6 +38,7 @@ from maxendnet.web.views.view import CACHE_SIZE, View
 SIDES = ("begin", "end")
 MAX_LEAD = 3.0
 """Upper bound on leads, and the lead of fields whose values are always whole leaves."""
+MIN_SITES = 2  # with labelled parts of texts, for a field whose boundaries transfer to other sites
 MAX_COUNT = 4  # positions and separators are counted up to this number
 MAX_COUNT_IN_ITEMS = 2  # the same for positions in an item, smaller because few items are labelled
 OUTSIDE = "\0"
@@ -92,7 +93,10 @@ class Boundaries:
     reach : dict of str to int
         Maximum number of leaves, in addition to the first, that a labelled value of a field spans.
     limits : dict of str to dict of str to Limit
-        Extents of the labelled values by site and field. Values on other sites are limited by ``reach`` alone.
+        Extents of the labelled values by site and field.
+    shared : set of str
+        Fields with labelled parts of texts on at least `MIN_SITES` sites (or on all sites, if there are fewer). Values
+        of other fields are whole leaves on unlabelled sites, because boundaries of a single site do not transfer.
     cutting : set of str
         Fields with a labelled value that starts or ends where two texts form one word, such as the price in
         ``$12<i>In stock</i>``. Values of other fields never start or end there.
@@ -101,13 +105,14 @@ class Boundaries:
     def __init__(
         self, names: Sequence[str] = (), weights: dict[str, NDArray[np.float64]] | None = None,
         reach: dict[str, int] | None = None, cutting: Collection[str] = (),
-        limits: dict[str, dict[str, Limit]] | None = None,
+        limits: dict[str, dict[str, Limit]] | None = None, shared: Collection[str] | None = None,
     ) -> None:  # fmt: skip
         self.names: list[str] = list(names)
         self.weights: dict[str, NDArray[np.float64]] = weights or {}
         self.reach: dict[str, int] = reach or {}
         self.cutting: set[str] = set(cutting)
         self.limits: dict[str, dict[str, Limit]] = limits or {}
+        self.shared: set[str] = set(self.weights if shared is None else shared)
         self._column = {name: k for k, name in enumerate(self.names)}
 
     @classmethod
@@ -132,7 +137,9 @@ class Boundaries:
         ]
         if not examples:
             return cls()
-        limits = _limits(values) if same_site else {}
+        limits = _limits(values)
+        n_sites = {name: sum(of_site[name].parts for of_site in limits.values() if name in of_site) for name in parts}
+        shared = {name for name, n in n_sites.items() if n >= min(MIN_SITES, len(limits))}
         cutting = {value.field for value in values if value.field in parts and _cuts_word(value, reach[value.field])}
         column: dict[str, int] = {}
         fields = sorted(parts)
@@ -158,12 +165,12 @@ class Boundaries:
         nonzero = np.flatnonzero(np.abs(coef).max(axis=1) > 1e-9)
         names = np.array(list(column), dtype=object)[nonzero].tolist()
         weights = {name: coef[np.ix_(nonzero, [index(f"{name} {side}") for side in SIDES])] for name in fields}
-        return cls(names, weights, reach, cutting, limits)
+        return cls(names, weights, reach, cutting, limits if same_site else {}, shared)
 
     def find(self, view: View, name: str, k: int, others: Collection[int] = ()) -> FoundValue:
         """Return the value of a field at leaf k. It does not extend into ``others``, the leaves of other fields."""
         reach = self.reach.get(name, 0)
-        limit = self.limits.get(view.page.site, {}).get(name, Limit(True, reach, True))
+        limit = self.limits.get(view.page.site, {}).get(name, Limit(name in self.shared, reach, True))
         if name not in self.weights:
             return FoundValue(whole(view, k), MAX_LEAD)
         tokens = tokens_around(view, k, reach)
@@ -197,6 +204,7 @@ class Boundaries:
             "weights": {name: w.tolist() for name, w in self.weights.items()},
             "reach": self.reach,
             "cutting": sorted(self.cutting),
+            "shared": sorted(self.shared),
             "limits": {site: {name: list(x) for name, x in fields.items()} for site, fields in self.limits.items()},
         }
 
@@ -224,11 +232,14 @@ class Boundaries:
         cutting = plain.get("cutting", [*weights])
         if not isinstance(cutting, list) or not all(isinstance(name, str) for name in cutting):
             raise TypeError("fields whose values cut words must be a list of strings")
+        shared = plain.get("shared", [*weights])
+        if not isinstance(shared, list) or not all(isinstance(name, str) for name in shared):
+            raise TypeError("fields with parts of texts on several sites must be a list of strings")
         limits = {
             str(site): {str(name): Limit(bool(x[0]), int(x[1]), bool(x[2])) for name, x in fields.items()}
             for site, fields in plain.get("limits", {}).items()
         }
-        return cls(names, weights, reach, cutting, limits)
+        return cls(names, weights, reach, cutting, limits, shared)
 
 
 def best_interval(begins: NDArray[Any], ends: NDArray[Any]) -> tuple[int, int, float]:

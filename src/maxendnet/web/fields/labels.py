@@ -397,6 +397,19 @@ def labels_data(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> b
     return False
 
 
+def labels_hidden(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> bool:
+    """Whether a labelled value is on its page, but hidden until the reader does something, such as choosing a tab."""
+    for page, given in zip(pages, labels):
+        if given is None or not given.values:
+            continue
+        view = View(page, images=True, data=True, attributes=None)
+        missing = [x for name in given.values for x in given.written(name) if not find_value(view, x)]
+        view = View(page, hidden=True) if missing else view
+        if any(find_value(view, value) for value in missing):
+            return True
+    return False
+
+
 def labels_attributes(pages: Sequence[Page], labels: Sequence[PageLabels | None]) -> list[str]:
     """Return the text attributes, such as ``title``, that contain labelled values that are not texts of the page."""
     names: set[str] = set()

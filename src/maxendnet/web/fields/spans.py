@@ -12,9 +12,11 @@ from urllib.parse import urljoin
 from maxendnet.web.views.leaves import TEXT_ATTRIBUTES
 from maxendnet.web.views.texts import MAX_LEVELS
 from maxendnet.web.views.view import PIECE, View, value_of
+from maxendnet.web.views.words import words_of
 
 BLANK = re.compile(r"\s+")
 MAX_LEAVES = 20  # maximum number of leaves that a value spans
+MIN_WORDS = 3  # of a value that is searched for by its words
 WINDOW = 8  # number of leaves of a run considered on either side of a leaf
 MAX_WINDOW_CHARS = 16_000
 MAX_WORD_CHARS = 40
@@ -44,6 +46,11 @@ def whole(view: View, k: int) -> Span:
     """Return the span of leaf k."""
     t = view.leaves[k]
     return Span(t, 0, t, len(value_of(view, k)), view.attributes[k])
+
+
+def span_of_leaves(view: View, a: int, b: int) -> Span:
+    """Return the span from leaf a to leaf b - 1, which are not attributes."""
+    return Span(view.leaves[a], 0, view.leaves[b - 1], len(value_of(view, b - 1)))
 
 
 def overlap(a: Span, b: Span) -> bool:
@@ -209,7 +216,8 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
        the best, which are those with the least other text around them;
     3. leaves in an element with an attribute that equals the value, such as the address of a link;
     4. text attributes, if they are leaves, and parts of them;
-    5. values of structured data, if they are leaves.
+    5. values of structured data, if they are leaves;
+    6. elements with the same words, if these are at least `MIN_WORDS`: punctuation and brackets may differ.
 
     Parameters
     ----------
@@ -245,6 +253,9 @@ def find_value(view: View, value: str, everywhere: bool = False) -> list[Span]:
     if not spans and "://" in value:
         data_leaves = [k for k, is_data in enumerate(view.data) if is_data]
         spans = [whole(view, k) for k in data_leaves if _address(view, view.texts[k]) == value.strip()]
+    words = words_of(value) if not spans else []
+    if len(words) >= MIN_WORDS:
+        spans = [span_of_leaves(view, *view.leaf_range(t)) for t in view.elements_by_words.get(" ".join(words), ())]
     return sorted(set(spans)) if everywhere else spans
 
 

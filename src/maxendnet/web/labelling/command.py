@@ -19,6 +19,7 @@ from maxendnet.web.pages.page import PageError
 from maxendnet.web.progress import Progress, quiet
 
 MODEL = ".medn"
+LABELS = "labels.jsonl"
 MAX_PORTS = 20  # number of ports to try, beginning with the requested one
 
 
@@ -37,7 +38,7 @@ def prepare(
     fields : sequence of str
         Fields; by default those of the project or model.
     labels : Path, optional
-        Label file; by default ``labels.jsonl`` in the project or next to the model.
+        Label file; by default ``labels.jsonl`` in the project, or ``NAME.labels.jsonl`` next to the model.
     records : {"one", "many", "auto"}
     new_sites : bool
         Whether to use the features for unlabelled sites.
@@ -61,7 +62,7 @@ def prepare(
     else:
         model = name if name.suffix == MODEL else name.with_name(name.name + MODEL)
     settings = Extractor.load(model) if model.exists() else None
-    file = LabelFile(labels or (project or model.parent) / "labels.jsonl")
+    file = LabelFile(labels or (project / LABELS if project is not None else model.with_suffix(f".{LABELS}")))
     if not file.path.parent.is_dir():
         raise LabelError(
             f"the folder {file.path.parent} of the labels does not exist; create it, or choose another name."
@@ -72,6 +73,9 @@ def prepare(
     if not field_names and not any(x.fields for x in given):
         raise LabelError("there are no fields; name them, for example with --fields name,price.")
     notes = []
+    shared = model.parent / LABELS
+    if labels is None and project is None and shared.exists() and not file.path.exists():
+        notes.append(f"labels are saved in {file.path}; to continue with {shared}, use --labels {shared}")
     if settings is not None and (settings.layout_ or not any(x.done for x in given)):
         # training uses only the labels in this file, and must not overwrite a model trained on other labels
         backup = model.with_name(model.name + ".old")
@@ -117,13 +121,14 @@ def serve(
         Called with the server before it begins to serve.
     """
     with _server(session, port, echo) as server:
-        echo(f"{len(session.pages)} pages, {len(session.done)} of them done. Labels are saved in {session.file.path}.")
-        echo(f"Open {server.address} in a browser. Stop with Ctrl-C; all labels are already saved.")
-        session.start()
-        if open_browser:
-            threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
-        ready(server)
         try:
+            n_done = len(session.done)
+            echo(f"{len(session.pages)} pages, {n_done} of them done. Labels are saved in {session.file.path}.")
+            echo(f"Open {server.address} in a browser. Stop with Ctrl-C; all labels are already saved.")
+            session.start()
+            if open_browser:
+                threading.Thread(target=webbrowser.open, args=(server.address,), daemon=True).start()
+            ready(server)
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             echo("")

@@ -42,6 +42,13 @@ PICTURES = {
 DATA_PICTURE = re.compile(r"data:image/(?:png|jpe?g|gif|webp|avif|svg\+xml)[;,]")
 MAX_DATA_PICTURE, MAX_STYLE, MAX_STYLES = 500_000, 500_000, 2_000_000  # characters
 MAX_NODES = 100_000
+CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|[ \t\r\n\f])?|([g-zG-Z-]))")
+CSS_IMPORT = re.compile(r"@import\b[^;]*(?:;|\Z)", re.IGNORECASE)
+# url(), and functions that take an address as text
+CSS_ADDRESS = re.compile(
+    r"(?:url|src|image|(?:-webkit-)?image-set)\s*\("
+    r"(?!\s*[\"']?data:image/(?:png|jpe?g|gif|webp|avif)[;,][^)]{0,100000}\))", re.IGNORECASE,
+)  # fmt: skip
 # style of the list of structured data below the page, which must not depend on the style sheets of the page
 DATA_BOX = (
     "all:initial;display:block;clear:both;margin:24px 8px 8px;padding:12px;border:1px dashed #8a94a3;background:#fff;"
@@ -174,6 +181,8 @@ def _nodes(tree: RawTree, raw_nodes: list[int], folder: Path, root: Path) -> lis
 
 def _attributes(tag: str, original: dict[str, str], folder: Path, root: Path) -> dict[str, str]:
     attributes = {name: value for name, value in original.items() if name in ATTRIBUTES}
+    if "style" in attributes:
+        attributes["style"] = safe_css(attributes["style"])
     if tag == "a" and "href" in original:
         attributes["href"] = "#"  # display it as a link, but without a target
     if tag == "img":
@@ -257,6 +266,27 @@ def file_inside(root: Path, name: str) -> Path | None:
     return path if path.is_relative_to(root) and path.is_file() else None
 
 
+def safe_css(css: str) -> str:
+    """Return CSS without ``@import`` and without addresses, except those of small pictures within the text.
+
+    Escaped letters, which could hide a name, are written plainly first.
+
+    Examples
+    --------
+    >>> safe_css('@import "a.css"; p { color: red; background: u\\72l(http://x.com/a.png) }')
+    ' p { color: red; background: blocked(http://x.com/a.png) }'
+    >>> safe_css("p { background: url(data:image/png;base64,AA) }")
+    'p { background: url(data:image/png;base64,AA) }'
+    """
+    css = CSS_ESCAPE.sub(_plain_letter, css)
+    return CSS_ADDRESS.sub("blocked(", CSS_IMPORT.sub("", css))
+
+
+def _plain_letter(escape: re.Match[str]) -> str:
+    letter = chr(int(escape[1], 16)) if escape[1] and int(escape[1], 16) < 128 else escape[2] or ""
+    return letter if letter.isascii() and (letter.isalpha() or letter == "-") else escape[0]
+
+
 def _styles(tree: RawTree, folder: Path, root: Path) -> list[str]:
     """Return the style sheets of a page, embedded or in local files, in document order."""
     styles: list[str] = []
@@ -272,6 +302,7 @@ def _styles(tree: RawTree, folder: Path, root: Path) -> list[str]:
             path = _local_file(attributes.get("href", ""), folder, root)
             if path is not None and path.suffix.lower() == ".css" and path.stat().st_size <= MAX_STYLE:
                 css = path.read_text(encoding="utf-8", errors="replace")
+        css = safe_css(css)
         if css and sum(map(len, styles)) + len(css) <= MAX_STYLES:
             styles.append(css)
     return styles

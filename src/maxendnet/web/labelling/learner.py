@@ -56,6 +56,11 @@ class Answers(NamedTuple):
     ranges: list[list[tuple[int, ...]]]
     certainty: list[float]
 
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether confidences were calibrated on held-out pages."""
+        return any(curve.n_answers for curve in self.extractor.calibrations_.values())
+
 
 class Learner:
     """Trains extractors on the same pages, with cached views and features.

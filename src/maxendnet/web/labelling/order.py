@@ -56,15 +56,19 @@ def page_certainty(answers: Sequence[BestLeaf | None]) -> float:
     return min((0.0 if best is None else best.lead for best in answers), default=0.0)
 
 
-def is_certain(confidences: Sequence[float]) -> bool:
-    """Whether a page needs no review.
+def is_certain(records: Sequence[Sequence[float]]) -> bool:
+    """Whether a page needs no review, given the confidences of the cells of each of its records.
 
-    Each cell must be certain or empty, and at least half of the cells must not be empty.
+    In every record each cell must be certain or empty, and at least half of the cells must not be empty. So a listing
+    is not certain if one of its records is not, whatever the others are.
 
     Examples
     --------
-    >>> is_certain([0.9, 0.95, 0.0]), is_certain([0.9, 0.5]), is_certain([0.0, 0.0])
-    (True, False, False)
+    >>> is_certain([[0.9, 0.95, 0.0]]), is_certain([[0.9, 0.5]]), is_certain([[0.0, 0.0]]), is_certain([])
+    (True, False, False, False)
+    >>> is_certain([[0.9, 0.9, 0.9], [0.9, 0.0, 0.0]])
+    False
     """
-    extracted = [c for c in confidences if c >= MIN_EXTRACTED]
-    return 2 * len(extracted) >= len(confidences) > 0 and all(c >= MIN_CERTAIN for c in extracted)
+    extracted = [[c for c in record if c >= MIN_EXTRACTED] for record in records]
+    has_values = all(2 * len(cells) >= len(record) > 0 for cells, record in zip(extracted, records))
+    return bool(records) and has_values and all(c >= MIN_CERTAIN for cells in extracted for c in cells)

@@ -253,7 +253,10 @@ class LabellingSession:
             done = self.done
             waiting = [i for i in range(len(self.pages)) if i not in done]
             answers = self.answers
-            certain = sum(is_certain(_confidences(answers.records[i])) for i in waiting) if answers is not None else 0
+            # confidences mean nothing before they are calibrated on held-out pages
+            calibrated = answers is not None and answers.is_calibrated
+            records = answers.records if answers is not None and calibrated else []
+            certain = sum(is_certain(_confidences(records[i])) for i in waiting) if calibrated else 0
             return {
                 "version": self.version,
                 "fields": self.fields,
@@ -263,9 +266,10 @@ class LabellingSession:
                 "total": len(self.pages),
                 "certain": certain / len(waiting) if waiting else 1.0,
                 "has_model": answers is not None,
+                "calibrated": calibrated,
                 "pages": [
                     {
-                        "name": page.name, "site": page.site, "confidence": _mean(answers, i),
+                        "name": page.name, "site": page.site, "confidence": _confidence(answers, i),
                         "state": "done" if i in done else "begun" if i in self.labels else "waiting",
                     }
                     for i, page in enumerate(self.pages)
@@ -450,12 +454,13 @@ def _place(view: View, span: Span) -> int | list[int | str]:
     return span.to_json() if is_part(view, span) else span.first
 
 
-def _confidences(records: Sequence[Record]) -> list[float]:
-    """Return the confidence of each cell; 0 for empty cells."""
-    return [0.0 if cell is None else cell.confidence for record in records for cell in record.fields.values()]
+def _confidences(records: Sequence[Record]) -> list[list[float]]:
+    """Return the confidence of each cell of each record; 0 for empty cells."""
+    return [[0.0 if cell is None else cell.confidence for cell in record.fields.values()] for record in records]
 
 
-def _mean(answers: Answers | None, i: int) -> float:
-    """Return the mean confidence of the non-empty cells of a page."""
-    confidences = [c for c in _confidences(answers.records[i]) if c] if answers is not None else []
-    return round(sum(confidences) / len(confidences), 3) if confidences else 0.0
+def _confidence(answers: Answers | None, i: int) -> float:
+    """Return the mean confidence of the non-empty cells of a page; in a listing, that of its least certain record."""
+    records = _confidences(answers.records[i]) if answers is not None else []
+    means = [sum(record) / max(1, sum(c > 0 for c in record)) for record in records]
+    return round(min(means, default=0.0), 3)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,9 @@ from maxendnet.web.fields.spans import attribute_of, is_part, span_text
 from maxendnet.web.fields.types import normalise
 from maxendnet.web.listings.regions import choose_records, given_records
 from maxendnet.web.model.calibration import Calibration
+from maxendnet.web.model.field_lists import add_values
 from maxendnet.web.model.fitting import FittedModel
-from maxendnet.web.model.record import SEPARATOR, Cell, Record
+from maxendnet.web.model.record import Cell, Record
 from maxendnet.web.model.values import Value, find_values
 from maxendnet.web.views.view import View
 
@@ -25,6 +27,7 @@ Records = str | Sequence[Sequence[Sequence[int]]] | None
 
 See `Extractor.extract`.
 """
+MIN_FAMILIAR = 0.5  # share of the records of a page with a field at a familiar place, to remove the other records
 MIN_CELLS = 2  # minimum number of cells of a record in a listing with at least three fields
 
 
@@ -54,6 +57,7 @@ def extract_records(
     """
     fields, fitted = extractor.fields_, FittedModel.of(extractor)
     rows: list[list[Record]] = []
+    familiar: dict[int, list[bool]] = {}
     number, previous = 0, None
     for i, (view, m) in enumerate(zip(views, margins)):
         page, of_view = view.page, []
@@ -64,14 +68,46 @@ def extract_records(
             values = find_values(extractor, fitted, view, m, leaves)
             cells = [_cell(extractor, view, name, x, curve, min_confidence) for name, x in zip(fields, values)]
             if extractor.several:
-                _add_values(extractor, view, cells, m, leaves)
+                add_values(extractor, view, cells, m, leaves)
             # records with hardly any cell are table headers or advertisements
             n_cells = sum(cell is not None for cell in cells)
             if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
+                if page.source is not None and not all_rows:
+                    familiar.setdefault(id(page.source), []).append(_is_familiar(extractor, view, values))
                 of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
                 number += 1
         rows.append(of_view)
-    return rows
+    return _without_others(views, rows, familiar)
+
+
+def _is_familiar(extractor: Extractor, view: View, values: Sequence[Value | None]) -> bool:
+    """Whether the value of some field is at a place where the labelled records of the site have the field."""
+    history = extractor.memory_.get(view.page.site, {})
+    return any(
+        value is not None and name in history and view.kinds[value.best.leaf] in history[name].kinds
+        for name, value in zip(extractor.fields_, values)
+    )
+
+
+def _without_others(
+    views: Sequence[View], rows: Sequence[list[Record]], familiar: Mapping[int, Sequence[bool]]
+) -> list[list[Record]]:
+    """Remove records of listings in which no field is at a familiar place, if most records of the page have one.
+
+    They are advertisements, or prices per unit, between the records.
+    """
+    out: list[list[Record]] = []
+    flags = {page: iter(of_page) for page, of_page in familiar.items()}
+    n_kept: Counter[int] = Counter()
+    for view, of_view in zip(views, rows):
+        page = id(view.page.source)
+        if page not in familiar or sum(familiar[page]) < MIN_FAMILIAR * len(familiar[page]):
+            out.append(of_view)
+            continue
+        records = [record for record in of_view if next(flags[page])]
+        out.append([record._replace(record=n_kept[page] + n) for n, record in enumerate(records)])
+        n_kept[page] += len(records)
+    return out
 
 
 def _record_leaves(
@@ -105,34 +141,3 @@ def _cell(
     normal = normalise(extractor.kinds_.get(name, ""), text, view.page.url)
     place = tuple(span.to_json()) if part or span.attribute else None
     return Cell(text, confidence, span.first, place, normal or None)
-
-
-def _add_values(
-    extractor: Extractor, view: View, cells: list[Cell | None], margins: NDArray[np.float64], leaves: Sequence[int]
-) -> None:
-    """Add further values to the cells of fields that may have several values.
-
-    They come from leaves of the same kind as the best leaf on which the field is more likely than not.
-    """
-    nodes = view.page.nodes
-    keys = zip(view.leaves if nodes is None else nodes[view.leaves].tolist(), view.attributes)
-    leaf_of = {key: k for k, key in enumerate(keys)}
-    taken = {leaf_of[_leaf_key(cell)] for cell in cells if cell is not None}
-    for f, name in enumerate(extractor.fields_):
-        cell = cells[f]
-        if name not in extractor.several or cell is None:
-            continue
-        best = leaf_of[_leaf_key(cell)]
-        values = {best: cell.value}
-        for k in leaves:
-            if k not in taken and view.kinds[k] == view.kinds[best] and margins[k, f] > extractor.levels_[f]:
-                span, _ = extractor.boundaries_.find(view, name, k, taken | (set(values) - {k}))
-                attribute = extractor.attributes_.get(name)
-                values[k] = (attribute_of(view, k, attribute) or "") if attribute else span_text(view, span)
-        ordered = tuple(dict.fromkeys(value for _, value in sorted(values.items()) if value))
-        cells[f] = cell._replace(value=SEPARATOR.join(ordered), values=ordered)
-
-
-def _leaf_key(cell: Cell) -> tuple[int, str]:
-    """Return the node and attribute at which the value of a cell begins."""
-    return cell.node, str(cell.span[4]) if cell.span is not None and len(cell.span) > 4 else ""

@@ -20,6 +20,7 @@ from maxendnet.web.fields.labels import (
     field_order,
     labels_attributes,
     labels_data,
+    labels_hidden,
     labels_images,
 )
 from maxendnet.web.fields.types import KINDS
@@ -32,6 +33,7 @@ from maxendnet.web.model.extraction import Records, extract_records
 from maxendnet.web.model.extractor_file import load_extractor, save_extractor
 from maxendnet.web.model.field_history import field_histories
 from maxendnet.web.model.field_kinds import fields_overlap, learn_attributes, learn_kinds
+from maxendnet.web.model.field_lists import learn_lists
 from maxendnet.web.model.fitting import FittedModel, fit_model, leaf_margins
 from maxendnet.web.model.held_out import calibrate
 from maxendnet.web.model.labelled_page import check_matched, labelled_pages, similar_records
@@ -45,6 +47,7 @@ from maxendnet.web.views.view import View, make_views
 if TYPE_CHECKING:
     from maxendnet.web.fields.boundaries import Boundaries
     from maxendnet.web.listings.split import SiteRecords
+    from maxendnet.web.listings.value_lists import ValueList
     from maxendnet.web.model.field_history import FieldHistory
 
 FEATURE_SETS = {"known": KNOWN_SITES, "new": NEW_SITES}
@@ -102,6 +105,8 @@ class Extractor(BaseEstimator):
     data_ : bool
         Whether some field has values from structured data that the page does not display, see
         `maxendnet.web.pages.structured_data`.
+    hidden_ : bool
+        Whether some labelled value is hidden on its page until the reader does something, such as choosing a tab.
     text_attributes_ : list of str
         Attributes whose texts are values of a field, such as ``title``.
     calibrations_ : dict of str to Calibration
@@ -114,6 +119,8 @@ class Extractor(BaseEstimator):
         Factor by which margins are multiplied, see `maxendnet.web.model.decode.scale_of`.
     levels_ : list of float
         Margin of even odds of each field, see `maxendnet.web.model.decode.levels_of`.
+    varying_ : list of str
+        Fields whose values vary between the pages of a site: a constant text of an unlabelled site cannot win them.
     listings_ : dict of str to SiteRecords
         Patterns of the records on sites with labelled listings.
     kinds_ : dict of str to str
@@ -122,6 +129,8 @@ class Extractor(BaseEstimator):
         HTML attribute of each field whose values are addresses or dates in an attribute, such as ``href``.
     overlap_ : bool
         Whether values of two fields overlap in labelled records of listings.
+    lists_ : dict of str to dict of str to ValueList
+        Lists of each field with several values, on each labelled site, see `maxendnet.web.listings.value_lists`.
     memory_ : dict of str to dict of str to FieldHistory
         Places of the fields on each labelled site, for `maxendnet.web.model.check`.
     problems_ : list of str
@@ -141,6 +150,7 @@ class Extractor(BaseEstimator):
     siblings: bool
     data_: bool
     images_: bool
+    hidden_: bool = False
     listings_: dict[str, SiteRecords]
     boundaries_: Boundaries
     estimator_: Any
@@ -215,6 +225,7 @@ class Extractor(BaseEstimator):
         self.layout_: bool = has_layout(pages)
         self.images_, self.data_ = labels_images(pages, labels), labels_data(pages, labels)
         self.text_attributes_: list[str] = labels_attributes(pages, labels)
+        self.hidden_ = labels_hidden(pages, labels)
         of_pages = self.make_views(list(progress(pages, "reading")))
         if not skip_unmatched:
             check_matched(of_pages, labels)
@@ -227,7 +238,7 @@ class Extractor(BaseEstimator):
 
     def make_views(self, pages: Sequence[Page]) -> list[View]:
         """Return views of pages with the leaves that the model uses."""
-        return make_views(pages, self.images_, self.data_, self.text_attributes_)
+        return make_views(pages, self.images_, self.data_, self.text_attributes_, self.hidden_)
 
     def split_labelled(
         self, views: Sequence[View], labels: Sequence[PageLabels | None]
@@ -253,9 +264,9 @@ class Extractor(BaseEstimator):
     ) -> Extractor:
         """Train on views, for callers that cache features.
 
-        ``fields_``, ``layout_``, ``images_``, ``data_`` and ``text_attributes_`` must be set.
+        ``fields_``, ``layout_``, ``images_``, ``data_``, ``hidden_`` and ``text_attributes_`` must be set.
         """
-        labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress)
+        labelled = labelled_pages(views, labels, self.model, features_of, self.problems_, progress, self.several)
         self.sites_: list[str] = sorted({page.site for page in labelled})
         self.together_: set[tuple[int, int]] = fields_together(
             {label for page in labelled for label in page.labels}, self.fields_
@@ -263,9 +274,11 @@ class Extractor(BaseEstimator):
         self.attributes_: dict[str, str] = learn_attributes(labelled, self.fields_)
         self.kinds_: dict[str, str] = learn_kinds(labelled, self.fields_, self.attributes_) | (self.types or {})
         self.overlap_: bool = fields_overlap(labelled, self.attributes_)
+        self.lists_: dict[str, dict[str, ValueList]] = learn_lists(self, views, labelled)
         similar = similar_records(views, labels, labelled, features_of) if self.model == "choice" else []
         fitted = fit_model(self, labelled, similar)
-        self.estimator_, self.scale_, self.levels_, self.boundaries_, _ = fitted
+        self.estimator_, self.scale_, self.levels_, self.boundaries_ = fitted[:4]
+        self.varying_: list[str] = list(fitted.varying)
         self.calibrations_: dict[str, Calibration] = (
             calibrate(self, labelled, similar, progress)
             if self.calibrate

@@ -12,6 +12,7 @@ from maxendnet.estimators.file import ModelFileError, load, read, save
 from maxendnet.utils.scikit_learn import clone
 from maxendnet.web.fields.boundaries import Boundaries
 from maxendnet.web.listings.split import SiteRecords
+from maxendnet.web.listings.value_lists import ValueList
 from maxendnet.web.model.calibration import Calibration
 from maxendnet.web.model.field_history import FieldHistory
 from maxendnet.web.model.systems import STRUCTURES
@@ -65,9 +66,11 @@ ATTRIBUTES: dict[str, Codec] = {
     "together": Codec(sorted, lambda pairs: {(int(a), int(b)) for a, b in pairs}),
     "scale": Codec(float, _number),
     "levels": Codec(list, lambda levels: [_number(level) for level in levels]),
+    "varying": Codec(list, _names),
     "layout": FLAG,
     "images": FLAG,
     "data": FLAG,
+    "hidden": FLAG,
     "text_attributes": Codec(list, _names),
     "calibrations": Codec(lambda curves: {kind: asdict(curve) for kind, curve in curves.items()}, _calibrations),
     "memory": Codec(
@@ -82,9 +85,15 @@ ATTRIBUTES: dict[str, Codec] = {
         lambda sites: {site: records.to_plain() for site, records in sites.items()},
         lambda sites: {site: SiteRecords.from_plain(records) for site, records in sites.items()},
     ),
+    "lists": Codec(
+        lambda sites: {site: {name: x.to_plain() for name, x in lists.items()} for site, lists in sites.items()},
+        lambda sites: {
+            site: {name: ValueList.from_plain(x) for name, x in lists.items()} for site, lists in sites.items()
+        },
+    ),
 }
 """How to store each fitted attribute of an extractor, by its name without the final underscore."""
-ABSENT: dict[str, Any] = {"data": False, "text_attributes": []}
+ABSENT: dict[str, Any] = {"data": False, "hidden": False, "varying": [], "text_attributes": [], "lists": {}}
 """Values of attributes that older files lack."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from maxendnet.utils.scikit_learn import clone
 from maxendnet.web.fields.boundaries import Boundaries, LabelledValue
+from maxendnet.web.fields.leaf_labels import fields_of
 from maxendnet.web.model.dataset import Featurised, max_marginals, to_examples, vocabulary
-from maxendnet.web.model.decode import field_margins, levels_of, scale_of
+from maxendnet.web.model.decode import TYPICAL_LEAD, field_margins, levels_of, scale_of
 from maxendnet.web.model.labelled_page import LabelledPage
 from maxendnet.web.model.numbering import Vocabulary
 from maxendnet.web.model.site_votes import vote_by_site
@@ -21,6 +22,11 @@ from maxendnet.web.views.view import View
 
 if TYPE_CHECKING:
     from maxendnet.web.model.extractor import Extractor
+
+
+CONSTANT_PENALTY = 3 * TYPICAL_LEAD
+"""Reduction of the margins of constant texts: more than the lead of almost any leaf."""
+MAX_CONSTANT = 0.1  # share of constant values, over labelled sites, of a field whose values vary
 
 
 class FittedModel(NamedTuple):
@@ -38,6 +44,10 @@ class FittedModel(NamedTuple):
         Model of where values start and end.
     columns : Vocabulary or None
         Columns of the estimator; derived from its feature names if None.
+    sites : collection of str
+        Sites that the model was trained on.
+    varying : sequence of str
+        Fields whose values vary between the pages of a site, see `varying_fields`.
     """
 
     estimator: Any
@@ -45,11 +55,14 @@ class FittedModel(NamedTuple):
     levels: list[float]
     boundaries: Boundaries
     columns: Vocabulary | None = None
+    sites: Collection[str] = ()
+    varying: Sequence[str] = ()
 
     @classmethod
     def of(cls, extractor: Extractor) -> FittedModel:
         """Return the model of a fitted extractor."""
-        return cls(extractor.estimator_, extractor.scale_, extractor.levels_, extractor.boundaries_)
+        fitted = (extractor.estimator_, extractor.scale_, extractor.levels_, extractor.boundaries_)
+        return cls(*fitted, None, extractor.sites_, extractor.varying_)
 
 
 def fit_model(
@@ -90,15 +103,39 @@ def fit_model(
     scale = scale_of(margins)
     levels = levels_of([scale * m for m in margins], of_leaves, extractor.fields_)
     values = [LabelledValue(page.view, name, span) for page in labelled for span, name in page.values]
-    return FittedModel(estimator, scale, levels, Boundaries.learn(values, not new_sites, tol), columns)
+    boundaries = Boundaries.learn(values, not new_sites, tol)
+    varying = varying_fields(labelled, extractor.fields_)
+    return FittedModel(estimator, scale, levels, boundaries, columns, {page.site for page in labelled}, varying)
 
 
 def leaf_margins(
     extractor: Extractor, fitted: FittedModel, views: Sequence[View], features: Sequence[Featurised]
 ) -> list[NDArray[np.float64]]:
-    """Return the margins of the fields at the leaves of each view, including votes between pages."""
-    margins = _margins(extractor, fitted.estimator, features, fitted.columns)
-    return vote_by_site(views, [fitted.scale * m for m in margins], extractor.agreement)
+    """Return the margins of the fields at the leaves of each view, including votes between pages.
+
+    On a site without labels, a text that is constant on the site cannot win a field whose values vary.
+    """
+    margins = [fitted.scale * m for m in _margins(extractor, fitted.estimator, features, fitted.columns)]
+    columns = [f for f, name in enumerate(extractor.fields_) if name in fitted.varying]
+    for view, m in zip(views, margins) if columns else ():
+        if view.page.site not in fitted.sites:
+            constant = [k for k in range(len(view)) if view.is_constant(k)]
+            m[np.ix_(constant, columns)] -= CONSTANT_PENALTY
+    return vote_by_site(views, margins, extractor.agreement)
+
+
+def varying_fields(labelled: Sequence[LabelledPage], fields: Sequence[str]) -> list[str]:
+    """Return the fields whose values are rarely constant on a labelled site, see `View.is_constant`."""
+    shares: dict[str, dict[str, list[bool]]] = {name: {} for name in fields}
+    for page in labelled:
+        for name in {name for label in page.labels for name in fields_of(label)} & set(fields):
+            leaves = [k for k, label in enumerate(page.labels) if name in fields_of(label)]
+            shares[name].setdefault(page.site, []).append(all(page.view.is_constant(k) for k in leaves))
+    return [
+        name
+        for name, by_site in shares.items()
+        if by_site and np.mean([np.mean(of_site) for of_site in by_site.values()]) <= MAX_CONSTANT
+    ]
 
 
 def _margins(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from maxendnet.web.fields.labels import LabelError, PageLabels, labelled_leaves, labels_on_page
@@ -74,7 +74,7 @@ def check_matched(views: Sequence[View], labels: Sequence[PageLabels | None]) ->
 
 def labelled_pages(
     views: Sequence[View], labels: Sequence[PageLabels | None], model: str, features_of: FeaturesOf,
-    problems: list[str], progress: Progress,
+    problems: list[str], progress: Progress, several: Collection[str] = (),
 ) -> list[LabelledPage]:  # fmt: skip
     """Match labels with the leaves of their pages.
 
@@ -89,6 +89,8 @@ def labelled_pages(
     problems : list of str
         A message for each unmatched label is appended to this list.
     progress : callable
+    several : collection of str
+        Fields with several values, which are known if one of their values occurs on the page.
 
     Raises
     ------
@@ -102,7 +104,8 @@ def labelled_pages(
         pairs, unmatched = labels_on_page(views[i], given)
         problems += [problem for label in unmatched if (problem := f"{given.page}: {label}") not in problems]
         # an unmatched label does not mean that the page lacks the field
-        unknown = frozenset(label.field for label in unmatched)
+        matched = {name for _, name in pairs}
+        unknown = frozenset(label.field for label in unmatched) - (matched & set(several))
         pairs = [(span, name) for span, name in pairs if name not in unknown]
         if not unknown or (pairs and model == "choice"):
             of_leaves = leaf_labels(len(views[i]), labelled_leaves(views[i], pairs))

@@ -96,6 +96,7 @@ def serve(seconds: float) -> None:
 
     A page that takes more than ``seconds`` of processor time ends the process, also within a call of the C library.
     """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the caller, which then ends the input
     import selectolax.lexbor  # noqa: F401 - before the first page, whose limit does not include it
 
     if OUT_OF_TIME:

@@ -126,7 +126,11 @@ def init(project: Path, fields: str) -> None:
 @click.option(
     "--fields", default="", help="Comma-separated names of the fields.  [default: those of the project or model]"
 )
-@click.option("--labels", type=FILE, help="Label file.  [default: labels.jsonl in the project, or next to the model]")
+@click.option(
+    "--labels",
+    type=FILE,
+    help="Label file.  [default: labels.jsonl in the project, or NAME.labels.jsonl next to the model]",
+)
 @RECORDS
 @NEW_SITES
 @click.option(
@@ -144,8 +148,8 @@ def label(
     Meanwhile a model is trained in the background and suggests values.
 
     NAME is a project folder (see maxendnet web init), a model file, or a new name. The model is written to NAME.medn
-    after each page, and the labels are written to labels.jsonl after each click. First you label one page of each site,
-    then the pages about which the model is least certain. Stop with Ctrl-C; run the same command again to resume.
+    after each page, and the labels are saved after each click. First you label one page of each site, then the pages
+    about which the model is least certain. Stop with Ctrl-C; run the same command again to resume.
 
     \b
     Examples:

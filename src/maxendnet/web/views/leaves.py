@@ -46,7 +46,7 @@ def visible(page: Page) -> NDArray[np.bool_]:
     return shown
 
 
-def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[int]:
+def find_leaves(page: Page, images: bool = False, data: bool = False, hidden: bool = False) -> list[int]:
     """Return the leaves of a page in document order, as node numbers.
 
     Parameters
@@ -56,13 +56,15 @@ def find_leaves(page: Page, images: bool = False, data: bool = False) -> list[in
         Whether images are leaves.
     data : bool
         Whether values of structured data are leaves, see `maxendnet.web.pages.structured_data`.
+    hidden : bool
+        Whether texts that the page displays only after an action of its reader are leaves.
 
     Examples
     --------
     >>> find_leaves(Page.from_html("<p>Price: <b>$</b>5<sup>99</sup> <i>new</i></p>"))
     [2, 4, 5, 7, 9]
     """
-    shown = visible(page)
+    shown = visible(page) | hidden
     return [
         t
         for t, tag in enumerate(page.tags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cached_property, lru_cache
@@ -14,13 +15,17 @@ from maxendnet.web.pages.runs import Runs, find_runs
 from maxendnet.web.pages.structured_data import NAME_ATTRIBUTES, OBJECT, VALUE_TAGS
 from maxendnet.web.views.leaves import find_attributes, find_leaves
 from maxendnet.web.views.texts import full_text, join_prices
+from maxendnet.web.views.words import words_of
 
 MAX_TEXT_CHARS = 400  # of a text that features use
+MAX_ELEMENT_LEAVES = 40  # of an element whose whole text is compared with values
 MAX_ANCESTORS = 6  # of a leaf that features use
 CACHE_SIZE = 20_000  # texts or paths with cached feature names: pages of a site share most of them
 Names = list[list[str]]
 """Feature names of every leaf."""
 MIN_PAGES = 3  # pages of a site needed for statistics
+MIN_PAGES_CONSTANT = 5  # pages of a site needed to call a text constant
+CONSTANT_SHARE = 0.9  # of the pages of a site
 MAX_TEXTS = 50  # texts at a place that statistics use
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_")
 FOLD = re.compile(r"[^\w$€£%.@]+")
@@ -70,6 +75,8 @@ class View:
         Whether images, and values of structured data, are leaves.
     attributes : collection of str, optional
         Text attributes that are leaves, such as ``title``; None for all of them.
+    hidden : bool
+        Whether hidden texts are leaves.
 
     Attributes
     ----------
@@ -104,11 +111,12 @@ class View:
     """
 
     def __init__(
-        self, page: Page, images: bool = False, data: bool = False, attributes: Collection[str] | None = ()
-    ) -> None:
+        self, page: Page, images: bool = False, data: bool = False, attributes: Collection[str] | None = (),
+        hidden: bool = False,
+    ) -> None:  # fmt: skip
         self.page = page
         tags, parents = page.tags, page.parents.tolist()
-        leaves = find_leaves(page, images, data)
+        leaves = find_leaves(page, images, data, hidden)
         elements = [parents[t] if tags[t] == "#text" else t for t in leaves]
         texts = [_text(page, t) for t in leaves]
         runs = find_runs(page, leaves)
@@ -196,6 +204,32 @@ class View:
         """Mapping of nodes and attributes to indices of leaves."""
         return {(t, name): k for k, (t, name) in enumerate(zip(self.leaves, self.attributes)) if name}
 
+    def leaf_range(self, t: int) -> tuple[int, int]:
+        """Return the first leaf of an element that is not an attribute, and one past the last."""
+        a, b = bisect_left(self.leaves, t), bisect_left(self.leaves, self.page.end(t))
+        while a < b and self.attributes[a]:
+            a += 1
+        while a < b and self.attributes[b - 1]:
+            b -= 1
+        return a, b
+
+    @cached_property
+    def elements_by_words(self) -> dict[str, list[int]]:
+        """Elements with text, except long ones, by their words; of elements with the same leaves the innermost."""
+        words = [[] if name else words_of(text[:MAX_TEXT_CHARS]) for text, name in zip(self.texts, self.attributes)]
+        ranges: dict[tuple[int, int], int] = {}
+        for t, tag in enumerate(self.page.tags):
+            if tag != "#text":
+                a, b = self.leaf_range(t)
+                if a < b <= a + MAX_ELEMENT_LEAVES:
+                    ranges[a, b] = t
+        elements: dict[str, list[int]] = {}
+        for (a, b), t in ranges.items():
+            joined = " ".join(word for of_leaf in words[a:b] for word in of_leaf)
+            if joined and len(joined) <= MAX_TEXT_CHARS:
+                elements.setdefault(joined, []).append(t)
+        return elements
+
     @cached_property
     def on_page(self) -> Counter[str]:
         """Number of occurrences of each normalised text on this page."""
@@ -226,6 +260,14 @@ class View:
         if facts is None or facts.n_pages < MIN_PAGES:
             return self.texts[k].endswith(":")
         return facts.pages_with_text[self.folded[k]] > 0.6 * facts.n_pages
+
+    def is_constant(self, k: int) -> bool:
+        """Whether leaf k has the same text on nearly all pages of the site, such as the heading of a section."""
+        facts = self.facts
+        if facts is None or facts.n_pages < MIN_PAGES_CONSTANT:
+            return False
+        n_with_text = facts.pages_with_text[self.folded[k]]
+        return n_with_text >= CONSTANT_SHARE * facts.n_pages and facts.texts_at_place[self.places[k]] == 1
 
     def is_rare(self, k: int) -> bool:
         """Whether most pages of the site have no leaf at the place of leaf k."""
@@ -328,8 +370,9 @@ def gather_facts(views: Sequence[View]) -> SiteFacts:
 
 
 def make_views(
-    pages: Sequence[Page], images: bool = False, data: bool = False, attributes: Collection[str] = ()
-) -> list[View]:
+    pages: Sequence[Page], images: bool = False, data: bool = False, attributes: Collection[str] = (),
+    hidden: bool = False,
+) -> list[View]:  # fmt: skip
     """Return views of pages that include the statistics of their sites.
 
     Parameters
@@ -340,8 +383,10 @@ def make_views(
         Whether images, and values of structured data, are leaves.
     attributes : collection of str
         Text attributes that are leaves.
+    hidden : bool
+        Whether hidden texts are leaves.
     """
-    views = [View(page, images, data, attributes) for page in pages]
+    views = [View(page, images, data, attributes, hidden) for page in pages]
     for rows in group_by_template(pages):
         facts = gather_facts([views[i] for i in rows])
         for i in rows:

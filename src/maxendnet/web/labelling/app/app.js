@@ -111,7 +111,8 @@ async function open(n, back = false) {
     labels = page.labels;
     touched = false;
     undo = [];
-    anchor = cursor = -1;
+    anchor = cursor = match = -1;
+    get("find").value = get("matches").textContent = "";
     activeRecord = 0;
     picked = false;
     setMode("");
@@ -433,6 +434,7 @@ function setMode(next) {
   firstWord = null;
   for (const name of ["also", "range", "part"]) get(name).setAttribute("aria-pressed", String(mode === name));
   overlay.classList.toggle("part", mode === "part"); // touch then selects instead of scrolling
+  get("more").classList.toggle("active", mode !== "");
 }
 overlay.addEventListener("mousedown", (event) => event.preventDefault()); // do not select text
 
@@ -458,6 +460,36 @@ overlay.addEventListener("pointermove", (event) => {
 });
 overlay.addEventListener("pointerleave", () => { hover.hidden = true; });
 
+// ---- find text on the page ----------------------------------------------------------------------------------------
+
+let match = -1; // leaf of the current match
+
+// go to the next match of the text in the search field, or with "step" -1 to the previous one
+function find(step = 1) {
+  const text = get("find").value.trim().toLowerCase();
+  const matches = page && text ? page.leaves.map((leaf, k) => k).filter((k) => page.leaves[k][1].toLowerCase().includes(text) && boxOf(page.leaves[k][0])) : [];
+  const later = step > 0 ? matches.find((k) => k > match) : matches.findLast((k) => k < match);
+  match = matches.length ? later ?? (step > 0 ? matches[0] : matches[matches.length - 1]) : -1;
+  get("matches").textContent = text ? (matches.length ? matches.indexOf(match) + 1 + " of " + matches.length : "not found") : "";
+  if (match < 0) return leaveCursor();
+  const box = boxOf(page.leaves[match][0]);
+  cursor = match;
+  place(hover, box, 3);
+  colour(hover, active);
+  hover.hidden = false;
+  bring(box);
+}
+
+get("find").addEventListener("input", () => { match = -1; find(); });
+get("search").addEventListener("submit", (event) => event.preventDefault());
+get("find").addEventListener("keydown", (event) => {
+  event.stopPropagation(); // letters and digits are no commands here
+  if (event.key === "Enter") find(event.shiftKey ? -1 : 1);
+  else if (event.key === "Escape") get("find").blur();
+  else return;
+  event.preventDefault();
+});
+
 document.addEventListener("keydown", (event) => {
   if (!page || busy || event.altKey) return;
   if (event.repeat && (event.key === "d" || event.key === "Enter")) return event.preventDefault(); // ignore repetitions of a held key
@@ -470,12 +502,13 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "Enter" && cursor >= 0) assign(page.leaves[cursor][0], false, event.shiftKey);
   else if (event.key === "+" && cursor >= 0) assign(page.leaves[cursor][0], true, false);
   else if (event.key === "d") right();
-  else if (event.key === "Enter" && !(event.target instanceof HTMLElement && event.target.closest("#buttons button:not(.main), summary, #pages"))) right();
+  else if (event.key === "Enter" && !(event.target instanceof HTMLElement && event.target.closest("#buttons button:not(.main), summary, #pages, #search"))) right();
   else if (event.key === "Delete" || event.key === "Backspace" || event.key === "0") clear();
   else if (event.key === "ArrowRight") skip();
   else if (event.key === "ArrowLeft") back();
   else if (event.key === "m") merge();
   else if (event.key === "s") togglePlain();
+  else if (event.key === "/") get("find").focus();
   else return;
   event.preventDefault();
 });
@@ -495,6 +528,8 @@ get("merge").addEventListener("click", merge);
 get("none").addEventListener("click", clear);
 for (const name of ["also", "range", "part"]) get(name).addEventListener("click", () => setMode(name));
 get("plain").addEventListener("click", togglePlain);
+get("menu").addEventListener("click", () => { get("more").open = false; });
+document.addEventListener("pointerdown", (event) => { if (!get("more").contains(event.target)) get("more").open = false; });
 window.addEventListener("resize", later);
 window.addEventListener("beforeunload", (event) => { if (unsaved || failed) event.preventDefault(); });
 

@@ -60,7 +60,10 @@ function sureness(values) {
   const sure = make("span", "sure");
   const known = values.filter(({ label }) => !confirmed.has(key(label)) && key(label) in page.confidence);
   if (!values.length) return sure;
-  if (known.length) {
+  if (known.length && !state.calibrated) {
+    sure.textContent = "suggested";
+    sure.title = "Too few pages are labelled to estimate a confidence";
+  } else if (known.length) {
     const least = Math.min(...known.map(({ label }) => page.confidence[key(label)]));
     sure.textContent = Math.round(100 * least) + " %";
     sure.classList.add(least >= 0.8 ? "good" : least >= 0.5 ? "fair" : "poor");
@@ -136,10 +139,10 @@ function showProgress() {
   const { done, total, certain } = state;
   const share = total ? done / total : 0;
   get("bar-done").style.width = 100 * share + "%";
-  get("bar-certain").style.width = state.has_model ? 100 * (1 - share) * certain + "%" : "0";
+  get("bar-certain").style.width = state.calibrated ? 100 * (1 - share) * certain + "%" : "0";
   get("bar-done").parentElement.setAttribute("aria-valuemax", total);
   get("bar-done").parentElement.setAttribute("aria-valuenow", done);
-  const rest = state.has_model && done < total ? " · " + Math.round(100 * certain) + " % of the rest certain" : "";
+  const rest = state.calibrated && done < total ? " · " + Math.round(100 * certain) + " % of the rest certain" : "";
   get("counts").textContent = done + " of " + total + " pages done" + rest;
   const list = get("pages");
   const at = list.scrollTop;
