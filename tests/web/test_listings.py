@@ -288,12 +288,13 @@ def test_advertisements_and_unit_prices_are_no_records():
                 f'<p class="sponsor">by Advertiser {k}</p></div>')  # fmt: skip
 
     def unit(k):
-        return f'<div class="card"><h3 class="unit">Per 100 g</h3><span class="unit">${k}.20</span><p>net</p></div>'
+        return (f'<div class="card"><h3 class="unit">Per 100 g</h3><span class="unit">${k}.20</span>'
+                '<p class="net">net</p></div>')  # fmt: skip
 
     pages = []
     for i in range(3):
-        parts = [product(7 * i + k) + (advertisement(i + k) if k % 3 == 1 else unit(k) if k % 4 == 2 else "")
-                 for k in range(12)]  # fmt: skip
+        parts = [product(7 * i + k) + (advertisement(i + k) if k % 5 == 1 else unit(k) if k % 8 == 2 else "")
+                 for k in range(24)]  # fmt: skip
         html = f"<h1>Cups, page {i}</h1><div class='grid'>{''.join(parts)}</div>"
         pages.append(Page.from_html(html, name=f"{i}.html", site="cups.example"))
     values = {"name": ["Cup number 0"], "price": ["$3.50"], "shop": ["Shop 0"]}
@@ -301,5 +302,5 @@ def test_advertisements_and_unit_prices_are_no_records():
     records = Extractor(calibrate=False, records="many").fit(pages, labels).extract(pages)
     for i, page in enumerate(pages):
         of_page = [record for record in records if record.page == page.name]
-        assert [record.fields["name"].value for record in of_page] == [f"Cup number {7 * i + k}" for k in range(12)]
-        assert [record.record for record in of_page] == list(range(12))
+        assert [record.fields["name"].value for record in of_page] == [f"Cup number {7 * i + k}" for k in range(24)]
+        assert [record.record for record in of_page] == list(range(24))

@@ -295,3 +295,23 @@ def test_selectors_match_the_extracted_values(shop, tmp_path):
         tree = LexborHTMLParser(path.read_text(encoding="utf-8"))
         value = extractor.extract(path)[0].fields["price"].value
         assert [node.text().strip() for node in tree.css(row["css"])] == [value]
+
+
+def test_strict_reads_each_page_once_and_writes_the_file_whole_or_not_at_all(shop, tmp_path, monkeypatch):
+    from maxendnet.web.pages import folder
+
+    n_read = []
+    read = folder.read_page
+    monkeypatch.setattr(folder, "read_page", lambda path, **more: n_read.append(path) or read(path, **more))
+    pages, out = tmp_path / "pages", tmp_path / "o.jsonl"
+    pages.mkdir()
+    for i in range(3):
+        (pages / f"{i}.html").write_text(f"<h1>Cup {i}</h1><p>$5")
+    run("extract", shop / "m.medn", pages, "-o", out, "--strict")
+    assert len(n_read) == len(set(n_read)) == 3 and len(out.read_text().splitlines()) == 3
+    before = out.read_bytes()
+    (pages / "9.html").write_bytes(b"%PDF-1.7")
+    assert "nothing was written" in run("extract", shop / "m.medn", pages, "-o", out, "--strict", code=1)
+    assert out.read_bytes() == before and [path.name for path in tmp_path.iterdir() if path.is_file()] == ["o.jsonl"]
+    printed = run("extract", shop / "m.medn", pages, "--strict", code=1)
+    assert '"fields"' not in printed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from maxendnet.web.model.field_lists import add_values
 from maxendnet.web.model.fitting import FittedModel
 from maxendnet.web.model.record import Cell, Record
 from maxendnet.web.model.values import Value, find_values
+from maxendnet.web.views.outline import readable_classes
 from maxendnet.web.views.view import View
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ Records = str | Sequence[Sequence[Sequence[int]]] | None
 
 See `Extractor.extract`.
 """
-MIN_FAMILIAR = 0.5  # share of the records of a page with a field at a familiar place, to remove the other records
+MIN_USUAL = 0.6  # share of the values of a field on a page with the same mark, to call this mark usual
 MIN_CELLS = 2  # minimum number of cells of a record in a listing with at least three fields
 
 
@@ -57,7 +59,7 @@ def extract_records(
     """
     fields, fitted = extractor.fields_, FittedModel.of(extractor)
     rows: list[list[Record]] = []
-    familiar: dict[int, list[bool]] = {}
+    marks: dict[int, list[list[Mark | None]]] = {}
     number, previous = 0, None
     for i, (view, m) in enumerate(zip(views, margins)):
         page, of_view = view.page, []
@@ -73,40 +75,60 @@ def extract_records(
             n_cells = sum(cell is not None for cell in cells)
             if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
                 if page.source is not None and not all_rows:
-                    familiar.setdefault(id(page.source), []).append(_is_familiar(extractor, view, values))
+                    of_values = [None if x is None else _mark(view, x.best.leaf) for x in values]
+                    marks.setdefault(id(page.source), []).append(of_values)
                 of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
                 number += 1
         rows.append(of_view)
-    return _without_others(views, rows, familiar)
+    return _without_others(views, rows, {page: _are_alike(of_page) for page, of_page in marks.items()})
 
 
-def _is_familiar(extractor: Extractor, view: View, values: Sequence[Value | None]) -> bool:
-    """Whether the value of some field is at a place where the labelled records of the site have the field."""
-    history = extractor.memory_.get(view.page.site, {})
-    return any(
-        value is not None and name in history and view.kinds[value.best.leaf] in history[name].kinds
-        for name, value in zip(extractor.fields_, values)
-    )
+Mark = tuple[str, frozenset[str]]
+"""Tag and classes of the element of a value."""
+
+
+def _mark(view: View, k: int) -> Mark:
+    element = view.elements[k]
+    return view.page.tags[element], frozenset(readable_classes(view.page.attributes[element]))
+
+
+def _are_alike(records: Sequence[Sequence[Mark | None]]) -> list[bool]:
+    """Return whether the values of each record of a page are marked like those of most of its records.
+
+    Two marks differ if their tags do, or if both have classes and share none. A record is unlike the others if more
+    than half of its values are. It is an advertisement, or a price per unit, between the records.
+
+    Examples
+    --------
+    >>> title, offer = ("h3", frozenset(["title"])), ("h3", frozenset(["offer"]))
+    >>> _are_alike([[title], [title], [title], [offer], [("h3", frozenset())]])
+    [True, True, True, False, True]
+    """
+    usual: list[Mark | None] = []
+    for column in zip(*records):
+        counts = Counter(mark for mark in column if mark is not None)
+        mark, n = counts.most_common(1)[0] if counts else (None, 0)
+        usual.append(mark if n >= MIN_USUAL * counts.total() else None)
+    alike = []
+    for record in records:
+        pairs = [(mark, other) for mark, other in zip(record, usual) if mark is not None and other is not None]
+        n = sum(a[0] != b[0] or bool(a[1] and b[1] and not a[1] & b[1]) for a, b in pairs)
+        alike.append(2 * n <= sum(mark is not None for mark in record))
+    return alike
 
 
 def _without_others(
-    views: Sequence[View], rows: Sequence[list[Record]], familiar: Mapping[int, Sequence[bool]]
+    views: Sequence[View], rows: Sequence[list[Record]], alike: Mapping[int, Sequence[bool]]
 ) -> list[list[Record]]:
-    """Remove records of listings in which no field is at a familiar place, if most records of the page have one.
-
-    They are advertisements, or prices per unit, between the records.
-    """
-    out: list[list[Record]] = []
-    flags = {page: iter(of_page) for page, of_page in familiar.items()}
-    n_kept: Counter[int] = Counter()
+    """Remove the records of listings that are unlike the others of their page, and number the rest."""
+    flags = {page: iter(of_page) for page, of_page in alike.items()}
+    numbers = {page: count() for page in alike}
+    out = []
     for view, of_view in zip(views, rows):
         page = id(view.page.source)
-        if page not in familiar or sum(familiar[page]) < MIN_FAMILIAR * len(familiar[page]):
-            out.append(of_view)
-            continue
-        records = [record for record in of_view if next(flags[page])]
-        out.append([record._replace(record=n_kept[page] + n) for n, record in enumerate(records)])
-        n_kept[page] += len(records)
+        if page in alike:
+            of_view = [record._replace(record=next(numbers[page])) for record in of_view if next(flags[page])]
+        out.append(of_view)
     return out
 
 
