@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,13 +18,16 @@ from test_engine import alive, wait_for
 
 from maxendnet import experiments
 from maxendnet.cli import main
+from maxendnet.experiments.engine import cells, experiment, publish, report
 from maxendnet.experiments.engine import data as module
-from maxendnet.experiments.engine import publish, report
-from maxendnet.experiments.engine.cells import run_cells
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN
+from maxendnet.experiments.engine.cells import Outcome, run_cells
+from maxendnet.experiments.engine.claim_table import paper_lines
+from maxendnet.experiments.engine.experiment import Verdict
 from maxendnet.experiments.engine.reproduce import reproduce, table_rows, why_not, write_results
-from maxendnet.experiments.engine.results import ResultsTable
+from maxendnet.experiments.engine.results import Done, ResultsTable
 from maxendnet.web.tool.toy import toy_pages
+
+WORDS = {verdict.word for verdict in vars(experiment).values() if isinstance(verdict, Verdict)}
 
 
 def fake_letters(path=None):
@@ -118,25 +121,27 @@ def test_an_experiment_leaves_numbers_a_figure_and_cards(results, name):
     cards = summary["cards"]
     assert cards and len({card["key"] for card in cards}) == len(cards)
     for card in cards:
-        assert card["verdict"] in (HOLDS, FAILS, OPEN) and card["claim"] and card["test"]
+        assert card["verdict"]["word"] in WORDS and card["claim"] and (card["test"] or not card["estimates"])
 
 
 def test_what_is_not_a_matter_of_chance_is_decided_even_in_a_tiny_run(results):
     def verdicts(name):
-        return {c["key"]: c["verdict"] for c in json.loads((results[0] / name / "cards.json").read_text())["cards"]}
+        return {
+            c["key"]: c["verdict"]["word"] for c in json.loads((results[0] / name / "cards.json").read_text())["cards"]
+        }
 
-    assert verdicts("shrinkage") == {"shrinks": HOLDS, "larger_lam": HOLDS, "none_zero": HOLDS}
-    assert verdicts("norms") == {"towards_l1": HOLDS, "smooth": HOLDS}
-    assert verdicts("variances")["vanish"] == FAILS
+    assert verdicts("shrinkage") == {"shrinks": "holds", "larger_lam": "holds", "none_zero": "holds"}
+    assert verdicts("norms") == {"towards_l1": "holds", "smooth": "holds"}
+    assert verdicts("variances")["vanish"] == "does not hold"
     # one draw allows no test
-    assert set(verdicts("iid").values()) == {OPEN}
+    assert set(verdicts("iid").values()) == {"undecided"}
 
 
-def test_every_statement_of_section_7_has_its_cards(results):
-    for _, keys in publish.STATEMENTS:
-        for name, key in keys:
-            cards = json.loads((results[0] / name / "cards.json").read_text())["cards"]
-            assert key in {card["key"] for card in cards}
+def test_every_claim_of_the_paper_has_its_card(results):
+    lines = paper_lines(report.summaries(results[0]))
+    without = {line.key for line in lines if line.card is None}
+    assert without == {"steadier_nine", "steadier_one"}  # these compare sizes, and a tiny run has only one
+    assert len(lines) == len({(line.experiment, line.key) for line in lines})
 
 
 def test_the_report_is_one_page_that_needs_nothing_else(results):
@@ -144,29 +149,63 @@ def test_the_report_is_one_page_that_needs_nothing_else(results):
     assert "http://" not in page and "https://" not in page and "<script" not in page and "<link" not in page
     assert page.count("data:image/svg+xml;base64,") == len(ran(results[0]))
     assert "width=device-width" in page and "prefers-color-scheme: dark" in page
-    assert "too small for conclusions" in page  # a reader cannot take it for a full run
+    warning = re.search("too small for conclusions: (.*?)\\.", page)[1].split(", ")
+    assert set(warning) == set(ran(results[0])) - {"shrinkage", "norms"}  # computations are exact at any size
     for name in experiments.NAMES:
         assert f"id='{name}'" in page
-    assert len(re.findall(r"<div class='card ", page)) == len(re.findall(r"<td class='verdict", page)) > 20
+    n_cards = len(re.findall(r"<div class='card ", page))
+    assert n_cards > 40 and len(re.findall(r"<td class='verdict", page)) == n_cards + 2
+    assert page.count("<svg") > 20
 
 
 def test_small_runs_are_not_published(results, tmp_path):
     assert publish.publish(results[0], tmp_path) == list(experiments.NAMES)
     assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
-    assert "not run yet" in (tmp_path / "README.md").read_text()
+    assert "| not run |" in (tmp_path / "README.md").read_text()
 
 
-def test_full_runs_are_published_with_their_number_of_cells(tmp_path):
+def test_full_runs_are_published_from_their_table_without_a_run(tmp_path, monkeypatch):
     out, to = tmp_path / "out", tmp_path / "to"
-    reproduce(["shrinkage"], out, progress=False, echo=lambda text: None)
-    left_out = publish.publish(out, to)
-    text = (to / "README.md").read_text()
-    assert "shrinkage" not in left_out and (to / "shrinkage.png").exists() and "![" in text
-    assert "8 of 8 cells" in text and "Unfinished" not in text
-    summary = json.loads((out / "shrinkage" / "cards.json").read_text())
-    (out / "shrinkage" / "cards.json").write_text(json.dumps(summary | {"n_done": 5}))
+    reproduce(["shrinkage"], out, results=to / "results", progress=False, echo=lambda text: None)
+
+    def fail(*arguments):
+        raise AssertionError("a cell was computed")
+
+    monkeypatch.setattr(cells, "compute", fail)
+    pages = []
+    for folder in ("a", "b"):
+        reproduce(
+            ["shrinkage"], tmp_path / folder, results=to / "results", only_finished=True, progress=False,
+            echo=lambda text: None,
+        )  # fmt: skip
+        left_out = publish.publish(tmp_path / folder, to)
+        pages.append((to / "README.md").read_text())
+    assert pages[0] == pages[1]
+    assert "shrinkage" not in left_out and (to / "shrinkage.png").exists() and "![" in pages[0]
+    assert "8 of 8 cells" in pages[0] and "did not run" not in pages[0]
+    assert (to / "forests" / "shrinkage-shrinks.svg").read_text().startswith("<svg")
+
+
+def test_cells_that_did_not_run_and_earlier_verdicts_are_on_the_page(tmp_path):
+    out, to = tmp_path / "out", tmp_path / "to"
+    experiment = experiments.get("variances")
+    with pytest.raises(KeyboardInterrupt):
+        run_cells(replace(experiment, run=toy.interrupted), to / "results", progress=False)
+    (to / "results" / publish.EARLIER).write_text("experiment\tkey\tverdict\niid\tbeats_m3n\tholds\n")
+    outcome = run_cells(experiment, to / "results", only_finished=True)
+    assert len(outcome.missing) == outcome.n_cells == 40
+    row = {
+        "within_relevant": 0.1, "across_relevant": 1.0, "within_irrelevant": 1.0, "across_irrelevant": 1.0,
+        "smallest_times_lam": 1.1, "irrelevant_over_relevant": 0.5, "chosen_lam": 9.0, "values": [1.0] * 100,
+    }  # fmt: skip
+    done = [Done(settings, row, 1.0, "0.2", "abc") for settings in outcome.missing if settings["draw"] < 3]
+    missing = [settings for settings in outcome.missing if settings["draw"] >= 3]
+    write_results(experiment, Outcome(done, missing, [], n_older=4), out / "variances", "full", 0, print)
     publish.publish(out, to)
-    assert "Unfinished: 5 of 8 cells" in (to / "README.md").read_text()
+    page = (to / "README.md").read_text()
+    assert "28 of 40 cells did not run; draw 3, 4, 5, 6, 7, 8, 9." in page
+    assert "4 of them are results of older code" in page and "not run; 0.1.0: holds" in page
+    assert "Unfinished: 12 of 40 cells" in report.page(out)
 
 
 def test_the_same_numbers_from_processes_and_from_here(results, tmp_path, two_processes):
@@ -196,7 +235,7 @@ def test_without_matplotlib_there_are_numbers_and_advice(tmp_path, monkeypatch):
     write_results(toy.TOY, outcome, tmp_path, "tiny", 0, said.append)
     assert "pip install 'maxendnet[plot]'" in said[0]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cards.json", "toy.tsv"]
-    assert asdict(toy.cards([{"value": 1.0}])[0])["verdict"] == OPEN
+    assert toy.cards([{"value": 1.0}])[0].verdict.word == "undecided"
 
 
 def test_absent_data_costs_a_line(monkeypatch, tmp_path):

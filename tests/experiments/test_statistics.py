@@ -4,8 +4,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card
-from maxendnet.experiments.engine.statistics import all_of, is_at_least, is_positive, is_small, paired
+from maxendnet.experiments.engine.comparison import clustered, difference
+from maxendnet.experiments.engine.experiment import (
+    BETTER,
+    COMPARABLE,
+    DIFFERENT,
+    FAILS,
+    HOLDS,
+    NOT_BETTER,
+    OPEN,
+    WORSE,
+)
+from maxendnet.experiments.engine.statistics import (
+    combined,
+    equality,
+    holm,
+    is_positive,
+    non_inferiority,
+    paired,
+    superiority,
+)
 from maxendnet.experiments.engine.table import differences
 
 numbers = st.lists(st.integers(-1000, 1000).map(lambda k: k / 100), min_size=3, max_size=30)
@@ -35,32 +53,60 @@ def test_overlapping_parts_widen_the_interval():
 
 
 @pytest.mark.parametrize(
-    "d, positive, at_least, small",
+    "d, positive, better, at_least, equal",
     [
-        ([2.0, 2.1, 1.9], HOLDS, HOLDS, FAILS),
-        ([-2.0, -2.1, -1.9], FAILS, FAILS, FAILS),
-        ([0.1, -0.1, 0.05], OPEN, HOLDS, HOLDS),
-        ([5.0, -5.0, 1.0], OPEN, OPEN, OPEN),
-        ([1.0], OPEN, OPEN, OPEN),
-        ([], OPEN, OPEN, OPEN),
-        ([0.0, 0.0], OPEN, HOLDS, HOLDS),
+        ([2.0, 2.1, 1.9], HOLDS, BETTER, BETTER, DIFFERENT),
+        ([-2.0, -2.1, -1.9], FAILS, NOT_BETTER, WORSE, WORSE),
+        ([-0.3, -0.31, -0.29], FAILS, NOT_BETTER, COMPARABLE, COMPARABLE),
+        ([0.1, -0.1, 0.05], OPEN, OPEN, COMPARABLE, COMPARABLE),
+        ([5.0, -5.0, 1.0], OPEN, OPEN, OPEN, OPEN),
+        ([1.0], OPEN, OPEN, OPEN, OPEN),
+        ([], OPEN, OPEN, OPEN, OPEN),
+        ([0.0, 0.0], OPEN, OPEN, COMPARABLE, COMPARABLE),
     ],
 )
-def test_verdicts(d, positive, at_least, small):
+def test_verdicts(d, positive, better, at_least, equal):
     test = paired(d)
-    assert (is_positive(test), is_at_least(test, 1.0), is_small(test, 1.0)) == (positive, at_least, small)
+    assert is_positive(test) == positive and superiority(test) == better
+    assert non_inferiority(test, 1.0) == at_least and equality(test, 1.0) == equal
     assert test.text()
 
 
-def test_a_statement_of_parts():
-    assert all_of(HOLDS, HOLDS) == HOLDS
-    assert all_of(HOLDS, OPEN) == OPEN
-    assert all_of(OPEN, FAILS) == FAILS
+def test_a_claim_of_parts():
+    assert combined(BETTER, BETTER) == BETTER and combined(BETTER, COMPARABLE) == COMPARABLE
+    assert combined(BETTER, OPEN) == OPEN and combined() == OPEN
+    assert combined(OPEN, WORSE) == WORSE and combined(NOT_BETTER, OPEN, BETTER) == NOT_BETTER
 
 
-def test_a_card_has_one_of_three_verdicts():
-    with pytest.raises(ValueError, match="not decidable"):
-        Card("key", "claim", "perhaps")
+def test_the_correction_of_holm_is_that_of_its_definition():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        p = rng.random(6) ** 4
+        adjusted = np.maximum.accumulate(np.sort(p) * np.arange(6, 0, -1))[np.argsort(np.argsort(p))]
+        assert holm(p.tolist()) == (adjusted <= 0.05).tolist()
+    assert holm([]) == [] and holm([float("nan"), 0.001]) == [False, True]
+
+
+def test_a_test_over_words_counts_each_word_once():
+    rng = np.random.default_rng(0)
+    effect = rng.normal(0.05, 0.2, size=40)  # each word favours one of the systems in all folds
+
+    def rows(system, worse):
+        return [
+            {"system": system, "fold": fold, "words": 100, "group_labels": [20] * 40,
+             "group_wrong": rng.binomial(20, np.clip(0.4 + worse, 0, 1)).tolist()}
+            for fold in range(10)
+        ]  # fmt: skip
+
+    table = rows("a", 0 * effect) + rows("b", effect)
+    for row in table:
+        row["error"] = sum(row["group_wrong"]) / 800
+    by_word, by_fold = clustered(table, "a", "b", ["fold", "words"]), difference(table, "a", "b", ["fold"])
+    assert by_word.mean == pytest.approx(by_fold.mean) and by_word.n == 40
+    spread = 2 * stats.t.ppf(0.975, 39) * np.std(effect, ddof=1) / np.sqrt(40)
+    assert by_word.high - by_word.low == pytest.approx(spread, rel=0.2)
+    assert by_word.high - by_word.low > 3 * (by_fold.high - by_fold.low)  # folds do not show that words differ
+    assert clustered(table, "a", "c", ["fold", "words"]).n == 0
 
 
 def test_differences_pair_what_belongs_together():

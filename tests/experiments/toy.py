@@ -9,7 +9,8 @@ import numpy as np
 
 from maxendnet.experiments.engine import statistics
 from maxendnet.experiments.engine.cells import run_cells, workers
-from maxendnet.experiments.engine.experiment import Card, Experiment
+from maxendnet.experiments.engine.comparison import card_of
+from maxendnet.experiments.engine.experiment import Experiment
 
 EXPONENT = 3
 
@@ -47,7 +48,7 @@ def without_data(settings, seed, data):
 
 def cards(rows):
     test = statistics.paired([row["value"] for row in rows])
-    return [Card("above", "The values are above zero.", statistics.is_positive(test), ["numbers"], test.text())]
+    return [card_of("above", "The values are above zero.", {"values": test}, statistics.is_positive)]
 
 
 def draw(figure, rows):

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from maxendnet import Laplace
 from maxendnet.experiments.engine import figures
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Estimate, Experiment, Row, Settings
 from maxendnet.experiments.engine.table import distinct, select
 
 LAMS = {
@@ -54,17 +54,19 @@ def cards(table: list[Row]) -> list[Card]:
         Card(
             "towards_l1", "As lam grows the boundary of the KL-norm ball moves ever closer to that of the L1 ball.",
             HOLDS if all(np.diff(away) < 0) else FAILS,
-            ["Largest distance to the L1 boundary: " + ", ".join(f"{a:.3f} (lam {lam:g})" for lam, a in zip(lams, away))
+            [Estimate(f"lam {lam:g}", *[a] * 3) for lam, a in zip(lams, away)][::-1], "from L1",
+            numbers=["Largest distance to the L1 boundary: "
+             + ", ".join(f"{a:.3f} (lam {lam:g})" for lam, a in zip(lams, away))
              + f"; the L2 ball is {l2:.3f} away.",
              "The approach is slow, like log(lam)/sqrt(lam)."],
-            "A computation, no data: no test is needed.",
+            test="A computation, no data: no test is needed.",
         ),
         Card(
             "smooth", "The KL-norm boundary has no corner on the axes, unlike L1, and lies between L1 and L2.",
             HOLDS if between else FAILS,
-            ["Every boundary lies between the two; the penalty is differentiable with slope 0 at 0, so the boundary "
-             "meets the axes at a right angle."],
-            "A computation, no data: no test is needed.",
+            numbers=["Every boundary lies between the two; the penalty is differentiable with slope 0 at 0, so the "
+             "boundary meets the axes at a right angle."],
+            test="A computation, no data: no test is needed.",
         ),
     ]  # fmt: skip
 
@@ -98,5 +100,5 @@ EXPERIMENT = Experiment(
     title="What does the KL-norm look like beside L1 and L2?",
     paper="Section 4, figures of the norm balls",
     method="The set where the Laplace prior's penalty of (w1, w2) equals that of (0, 1), by root finding.",
-    cells=cells, run=run, rows=rows, cards=cards, draw=draw, size=(9.0, 4.2),
+    cells=cells, run=run, rows=rows, cards=cards, draw=draw, exact=True, size=(9.0, 4.2),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from maxendnet.experiments.engine import figures, statistics
+from maxendnet.experiments.engine.comparison import card_of
 from maxendnet.experiments.engine.data import letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
@@ -83,10 +84,9 @@ def cards(table: list[Row]) -> list[Card]:
         lines.append(f"{s}: lowest test error during training {lowest:.1f} %, at the end {last:.1f} %")
     tests = {s: paired(rise[s] - rise["L2-CRF"], overlap=1 / 9) for s in ("CRF", "L1-CRF")}
     return [
-        Card("overfit", "CRF and L1-CRF overfit while they are trained; L2-CRF is robust (read: their test error rises "
-             "more from its lowest point to the end than that of L2-CRF).",
-             statistics.all_of(*map(statistics.is_positive, tests.values())), lines,
-             "; ".join(f"rise of {s} minus that of L2-CRF: {test.text()}" for s, test in tests.items())),
+        card_of("overfit", "CRF and L1-CRF overfit during training; L2-CRF is robust (read: their test error rises "
+                "more from its lowest point to the end than that of L2-CRF).",
+                {f"rise of {s} over L2-CRF": test for s, test in tests.items()}, statistics.is_positive, numbers=lines),
     ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import maxendnet
 from maxendnet import MaxEnDNet
 from maxendnet.experiments.engine import figures
+from maxendnet.experiments.engine.comparison import card_of
 from maxendnet.experiments.engine.data import chains, letters, letters_missing, split
 from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Experiment, Row, Settings
 from maxendnet.experiments.engine.selection import Constants, FixedGrid
@@ -71,14 +72,16 @@ def cards(rows: list[Row]) -> list[Card]:
         ahead = all(t.high < 0 for t in tests.values()) and bool(tests)
         check = paired(differences(part, "prior", "Laplace", "normal-gamma", ["repeat"]))
         conclusions.append(
-            Card(f"laplace_best_{data.replace(', ', '_').replace(' ', '_')}", f"(Beside the paper.) No prior beats "
-                 f"Laplace on {data}.",
-                 FAILS if beaten else HOLDS if ahead else OPEN,
-                 ["Errors: " + ", ".join(f"{p} {100 * np.mean(values(select(part, prior=p), 'error')):.2f} %"
-                                         for p in distinct(part, "prior")),
-                  "Beats Laplace (level 0.05 divided by the number of rivals): " + (", ".join(beaten) or "none") + ".",
-                  "Check: normal-gamma is the same predictor as Laplace at other constants: " + check.text() + "."],
-                 "; ".join(f"Laplace minus {p}: {t.text()}" for p, t in tests.items()))
+            card_of(f"laplace_best_{data.replace(', ', '_').replace(' ', '_')}", f"No prior beats Laplace on {data}.",
+                    {f"Laplace over {p}": t._replace(mean=-t.mean, low=-t.high, high=-t.low) for p, t in tests.items()},
+                    FAILS if beaten else HOLDS if ahead else OPEN, beyond=True,
+                    numbers=["Errors: " + ", ".join(
+                                 f"{p} {100 * np.mean(values(select(part, prior=p), 'error')):.2f} %"
+                                 for p in distinct(part, "prior")),
+                             "Beats Laplace (level 0.05 divided by the number of rivals): "
+                             + (", ".join(beaten) or "none") + ".",
+                             "Check: normal-gamma is the same predictor as Laplace at other constants: "
+                             + check.text() + "."])
         )  # fmt: skip
     return conclusions
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import maxendnet
 from maxendnet.experiments.engine import figures
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, Card, Estimate, Experiment, Row, Settings
 from maxendnet.experiments.engine.table import select
 
 # priors whose posterior mean is drawn as a function of eta; the first three are in the paper
@@ -67,21 +67,24 @@ def cards(table: list[Row]) -> list[Card]:
             "shrinks", "With a Laplace prior, posterior means are shrunk towards zero where eta is small; with a "
             "standard normal prior the mean is eta itself.",
             HOLDS if shrinks and np.allclose(normal, eta) else FAILS,
-            ["At eta = 0.5 the mean is 0.50 (normal), 0.27 (Laplace, lam 4), 0.17 (Laplace, lam 6).",
+            [Estimate("slope at 0, lam 4", *[0.5] * 3)], "of eta",
+            numbers=["At eta = 0.5 the mean is 0.50 (normal), 0.27 (Laplace, lam 4), 0.17 (Laplace, lam 6).",
              "The slope at zero is 2/lam: for lam below 2 there is no shrinkage but the opposite, and near the border "
              "of the domain, |eta| = sqrt(lam), the mean grows without bound. The statement is one about lam > 2 and "
              "small eta."],
-            no_chance,
+            test=no_chance,
         ),
         Card(
             "larger_lam", "The larger lam, the stronger the shrinkage.", HOLDS if ordered else FAILS,
-            [f"|mean| at lam 6 is at most that at lam 4 at all {int(shared.sum())} points where both exist; the ratio "
-             f"at small eta is {2 / 6 / (2 / 4):.2f}."],
-            no_chance,
+            [Estimate("lam 6 over lam 4, small eta", *[2 / 3] * 3)], "",
+            numbers=[f"|mean| at lam 6 is at most that at lam 4 at all {int(shared.sum())} points where both exist; "
+             f"the ratio at small eta is {2 / 6 / (2 / 4):.2f}."],
+            test=no_chance,
         ),
         Card(
             "none_zero", "The curve is smooth, and no weight is set to zero.", HOLDS if all_nonzero else FAILS,
-            ["The mean is zero at eta = 0 only."], no_chance,
+            [Estimate("weights set to zero", *[float(np.sum(four[eta4 != 0] == 0))] * 3)], "",
+            numbers=["The mean is zero at eta = 0 only."], test=no_chance,
         ),
     ]  # fmt: skip
 
@@ -107,5 +110,5 @@ EXPERIMENT = Experiment(
     title="Does a Laplace prior shrink small weights?",
     paper="Section 4, figure of posterior means against eta",
     method="The posterior mean phi'(eta) of every prior of the library, on a grid of eta inside its domain.",
-    cells=cells, run=run, rows=rows, cards=cards, draw=draw, size=(9.0, 4.4),
+    cells=cells, run=run, rows=rows, cards=cards, draw=draw, exact=True, size=(9.0, 4.4),
 )  # fmt: skip

@@ -12,7 +12,8 @@ from maxendnet import LapMEDN
 from maxendnet.experiments.claims import correlated
 from maxendnet.experiments.claims.weights import cells
 from maxendnet.experiments.engine import figures, statistics
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Experiment, Row, Settings
+from maxendnet.experiments.engine.comparison import card_of
+from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN, Card, Estimate, Experiment, Row, Settings
 from maxendnet.experiments.engine.statistics import paired
 from maxendnet.experiments.engine.systems import METHOD
 from maxendnet.experiments.engine.table import select, values
@@ -81,27 +82,24 @@ def cards(rows: list[Row]) -> list[Card]:
         return []
     inside, control = paired(effect(rows, "LapMEDN")), paired(effect(rows, "LapMEDN", "irrelevant"))
     others = {s: paired(effect(rows, s)) for s in COMPARED[1:] if select(rows, system=s)}
-    lowest = values(lap, "smallest_times_lam")
-    unit: dict[str, Any] = {"unit": "%", "scale": 100.0}
+    bound = values(lap, "smallest_times_lam")
     return [
-        Card("groups", "Features of a group tend to have similar variances, unrelated features do not.",
-             statistics.all_of(statistics.is_positive(inside), statistics.is_small(control, 0.1)),
-             ["Closeness inside groups, 0 % = none, 100 % = equal. Control on irrelevant features in meaningless "
-              "threes: "
-              + control.text(**unit)], "LapMEDN, relevant features: " + inside.text(**unit)),
-        Card("groups_not_special", "(Beside the paper.) The group structure is special to LapMEDN's variances.",
-             FAILS if any(test.low > 0 for test in others.values()) else OPEN,
-             ["At convergence the variance is a function of the weight alone, so any system that gives similar weights "
-              "to similar features shows the same in its squared weights."],
-             "; ".join(f"{s}, squared weights: {test.text(**unit)}" for s, test in others.items())),
-        Card("vanish", "The variances of irrelevant features go to zero.",
-             HOLDS if np.all(lowest < 0.5) else FAILS,
-             [f"The smallest variance of an irrelevant feature is {lowest.min():.4f} / lam; it cannot be below 1 / "
-              f"lam, "
-              "since v = (1 + sqrt(1 + 4 lam mu^2)) / (2 lam).",
-              "Mean variance of irrelevant over relevant features: "
-              f"{np.mean(values(lap, 'irrelevant_over_relevant')):.2f}."],
-             "A bound that holds always: no test is needed."),
+        card_of("groups", "Features of a group tend to have similar variances, unrelated features do not.",
+                {"LapMEDN, relevant features": inside},
+                statistics.combined(statistics.is_positive(inside), statistics.equality(control, 0.1)), unit="%",
+                numbers=["Closeness inside groups, 0 % = none, 100 % = equal. Control on irrelevant features in "
+                         "meaningless threes: " + control.text("%")]),
+        card_of("groups_not_special", "The group structure is special to LapMEDN's variances.",
+                {f"{s}, squared weights": test for s, test in others.items()},
+                FAILS if any(test.low > 0 for test in others.values()) else OPEN, unit="%", beyond=True,
+                numbers=["At convergence the variance is a function of the weight alone, so any system that gives "
+                         "similar weights to similar features shows the same in its squared weights."]),
+        Card("vanish", "The variances of irrelevant features go to zero.", HOLDS if np.all(bound < 0.5) else FAILS,
+             [Estimate("smallest variance", *[float(bound.min())] * 3)], "/ lam",
+             numbers=["It cannot be below 1 / lam, since v = (1 + sqrt(1 + 4 lam mu^2)) / (2 lam).",
+                      "Mean variance of irrelevant over relevant features: "
+                      f"{np.mean(values(lap, 'irrelevant_over_relevant')):.2f}."],
+             test="A bound that holds always: no test is needed."),
     ]  # fmt: skip
 
 

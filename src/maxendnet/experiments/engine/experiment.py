@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Settings = dict[str, Any]
 Row = dict[str, Any]
@@ -13,35 +13,77 @@ Row = dict[str, Any]
 SCALES = ("full", "quick", "tiny")
 """Sizes of an experiment: as in the paper, a few seconds to try it, and the smallest for tests."""
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "not decidable"
+
+class Verdict(NamedTuple):
+    """Result of a card in a word that fits the kind of claim.
+
+    ``agrees`` says whether it agrees with the claim: None if it is undecided, or true but of no use.
+    """
+
+    word: str
+    agrees: bool | None
+
+
+HOLDS, FAILS, OPEN = Verdict("holds", True), Verdict("does not hold", False), Verdict("undecided", None)
+"""Verdicts on facts and computations."""
+BETTER, NOT_BETTER = Verdict("better", True), Verdict("not better", False)
+"""Verdicts on superiority, with `OPEN`."""
+COMPARABLE, WORSE, DIFFERENT = Verdict("comparable", True), Verdict("worse", False), Verdict("better", False)
+"""Verdicts on equality within a margin, with `OPEN`; `DIFFERENT` is better than a claim of equality allows."""
+INFORMATIVE, VACUOUS, VIOLATED = (
+    Verdict("holds, informative", True),
+    Verdict("holds, vacuous", None),
+    Verdict("violated", False),
+)
+"""Verdicts on bounds."""
+
+
+class Estimate(NamedTuple):
+    """A number with its 95 % interval; the bounds of an exact number are equal to it."""
+
+    label: str
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
 class Card:
-    """One claim of the paper with our result.
+    """One claim with our result.
 
     Parameters
     ----------
     key : str
         Short name, unique in its experiment.
     claim : str
-        The claim, paraphrased.
-    verdict : {"holds", "does not hold", "not decidable"}
+        The claim in a sentence.
+    verdict : Verdict
+    estimates : list of Estimate
+        Numbers behind the verdict; positive differences agree with the claim.
+    unit : str
+        Unit of the estimates.
+    margin : float or None
+        Largest difference that counts as comparable, in this unit.
     numbers : list of str
-        Measured values, one line each.
+        Further measured values, one line each.
     test : str
-        The paired test behind the verdict with its interval, or the reason why no test is needed.
+        The test behind the verdict, or the reason why no test is needed.
+    p : float or None
+        P-value of the test, the largest one of several comparisons. None if there is no test.
+    beyond : bool
+        Whether the claim is ours, not one of the paper.
     """
 
     key: str
     claim: str
-    verdict: str
+    verdict: Verdict
+    estimates: list[Estimate] = field(default_factory=list)
+    unit: str = "points"
+    margin: float | None = None
     numbers: list[str] = field(default_factory=list)
     test: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict not in (HOLDS, FAILS, OPEN):
-            raise ValueError(f"verdict must be {HOLDS!r}, {FAILS!r} or {OPEN!r}, got {self.verdict!r}.")
+    p: float | None = None
+    beyond: bool = False
 
 
 def settings_and_numbers(settings: Settings, numbers: Row) -> list[Row]:
@@ -84,6 +126,8 @@ class Experiment:
         ``rows(settings, numbers)`` returns the table rows of a cell.
     needs : callable
         ``needs(data)`` returns the reason why the experiment cannot run, or an empty string.
+    exact : bool
+        Whether it is a computation without data, which is conclusive at any scale.
     """
 
     name: str
@@ -97,3 +141,4 @@ class Experiment:
     size: tuple[float, float] = (8.0, 4.5)
     rows: Callable[[Settings, Row], list[Row]] = settings_and_numbers
     needs: Callable[[Path | None], str] = nothing_needed
+    exact: bool = False

@@ -14,7 +14,7 @@ from typing import Any
 from maxendnet import experiments
 from maxendnet.experiments.engine import figures
 from maxendnet.experiments.engine.cells import Outcome, run_cells, workers
-from maxendnet.experiments.engine.experiment import Experiment, Row
+from maxendnet.experiments.engine.experiment import Card, Experiment, Row
 from maxendnet.experiments.engine.results import plain
 from maxendnet.utils.atomic_write import write_whole
 
@@ -86,7 +86,7 @@ def reproduce(
             count = f"{len(outcome.done)} of {outcome.n_cells} cells, " if len(outcome.done) < outcome.n_cells else ""
             echo(f"{name}: {count}{time.perf_counter() - began:.0f} s.")
             for card in cards:
-                echo(f"  {card['verdict']:>13}: {card['claim']}")
+                echo(f"  {card['verdict']['word']:>18}: {card['claim']}")
     return failures
 
 
@@ -101,20 +101,21 @@ def write_results(
     """Write ``NAME.png``, ``NAME.svg`` and ``cards.json``."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = table_rows(experiment, outcome)
-    note = "" if scale == "full" else "quick run: too small for conclusions"
+    note = "" if scale == "full" or experiment.exact else "quick run: too small for conclusions"
     if scale == "full" and len(outcome.done) < outcome.n_cells:
         note = f"unfinished: {len(outcome.done)} of {outcome.n_cells} cells"
     try:
         figures.save(folder / experiment.name, experiment.size, lambda figure: experiment.draw(figure, rows), note)
     except ImportError as error:
         echo(f"{experiment.name}: no figure ({error}); it needs matplotlib: pip install 'maxendnet[plot]'")
-    cards = [asdict(card) for card in experiment.cards(rows)]
+    cards = [card_dict(card) for card in experiment.cards(rows)]
     summary = {
         "name": experiment.name,
         "title": experiment.title,
         "paper": experiment.paper,
         "method": experiment.method,
         "scale": scale,
+        "exact": experiment.exact,
         "seed": seed,
         "n_done": len(outcome.done),
         "n_cells": outcome.n_cells,
@@ -128,6 +129,12 @@ def write_results(
     }
     write_text(folder / "cards.json", json.dumps(plain(summary), indent=1, allow_nan=False) + "\n")
     return cards
+
+
+def card_dict(card: Card) -> dict[str, Any]:
+    """Return a card as a dict of plain values."""
+    estimates = [estimate._asdict() for estimate in card.estimates]
+    return dict(plain(asdict(card) | {"verdict": card.verdict._asdict(), "estimates": estimates}))
 
 
 def table_rows(experiment: Experiment, outcome: Outcome) -> list[Row]:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from maxendnet.experiments.engine.experiment import FAILS, HOLDS, OPEN
+from maxendnet.experiments.engine.experiment import (
+    BETTER,
+    COMPARABLE,
+    DIFFERENT,
+    FAILS,
+    HOLDS,
+    NOT_BETTER,
+    OPEN,
+    WORSE,
+    Estimate,
+    Verdict,
+)
 
 LEVEL = 0.95
 
@@ -71,23 +83,56 @@ def paired(differences: Any, overlap: float = 0.0) -> Paired:
     return Paired(mean, mean - half, mean + half, p, wilcoxon, n, int(np.sum(d > 0)))
 
 
-def is_positive(test: Paired) -> str:
+def estimate(label: str, test: Paired, scale: float = 100.0) -> Estimate:
+    """Return the mean difference with its interval, by default in percentage points."""
+    return Estimate(label, scale * test.mean, scale * test.low, scale * test.high)
+
+
+def is_positive(test: Paired) -> Verdict:
     """Verdict on "the difference is above zero"."""
     return HOLDS if test.low > 0 else FAILS if test.high < 0 else OPEN
 
 
-def is_at_least(test: Paired, margin: float) -> str:
-    """Verdict on "the difference is at least ``-margin``" (at least as good, comparable)."""
-    return HOLDS if test.low > -margin else FAILS if test.high < -margin else OPEN
+def superiority(test: Paired) -> Verdict:
+    """Verdict on "better": the difference is above zero."""
+    return BETTER if test.low > 0 else NOT_BETTER if test.high < 0 else OPEN
 
 
-def is_small(test: Paired, margin: float) -> str:
-    """Verdict on "the absolute difference is at most ``margin``" (similar)."""
+def non_inferiority(test: Paired, margin: float) -> Verdict:
+    """Verdict on "at least as good": the difference is at least ``-margin``."""
+    if test.low > -margin:
+        return BETTER if test.low > 0 else COMPARABLE
+    return WORSE if test.high < -margin else OPEN
+
+
+def equality(test: Paired, margin: float) -> Verdict:
+    """Verdict on "comparable": the absolute difference is at most ``margin``."""
     if test.low > -margin and test.high < margin:
-        return HOLDS
-    return FAILS if test.low > margin or test.high < -margin else OPEN
+        return COMPARABLE
+    return DIFFERENT if test.low > margin else WORSE if test.high < -margin else OPEN
 
 
-def all_of(*verdicts: str) -> str:
-    """Combine verdicts: a claim holds if all its parts hold, and fails if one fails."""
-    return FAILS if FAILS in verdicts else OPEN if OPEN in verdicts else HOLDS
+def combined(*verdicts: Verdict) -> Verdict:
+    """Verdict on a claim of several parts: it agrees if all parts do, and contradicts the claim if one does."""
+    for agrees in (False, None):
+        for verdict in verdicts:
+            if verdict.agrees is agrees:
+                return verdict
+    return COMPARABLE if COMPARABLE in verdicts else verdicts[0] if verdicts else OPEN
+
+
+def holm(p_values: Sequence[float], level: float = 1 - LEVEL) -> list[bool]:
+    """Return which tests remain significant at a familywise level, by the method of Holm (1979).
+
+    Examples
+    --------
+    >>> holm([0.01, 0.04, 0.03, 0.001])
+    [True, False, False, True]
+    """
+    order = np.argsort(p_values, kind="stable")
+    significant = [False] * len(order)
+    for rank, k in enumerate(order.tolist()):
+        if not p_values[k] <= level / (len(order) - rank):
+            break
+        significant[k] = True
+    return significant
