@@ -139,7 +139,8 @@ def number_text(card: dict[str, Any], label: bool = True) -> str:
     value, low, high = (_number(estimate[name]) for name in ("value", "low", "high"))
     numbers = f"{value:.3g}" if low == high else f"{_signed(value)} [{_signed(low)}, {_signed(high)}]"
     unit = "" if card["unit"] == "points" and not label else card["unit"]
-    return f"{f'{estimate['label']}:' if label else ''} {numbers} {unit}".strip()
+    prefix = f"{estimate['label']}: " if label else ""
+    return f"{prefix}{numbers} {unit}".strip()
 
 
 def _signed(value: float) -> str:
