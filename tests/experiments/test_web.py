@@ -7,7 +7,7 @@ from maxendnet.experiments.claims import web
 from maxendnet.experiments.engine.experiment import BETTER, DIFFERENT, FAILS, NOT_BETTER, OPEN
 from maxendnet.experiments.engine.systems import SYSTEMS
 from maxendnet.experiments.engine.web_cards import by_draw, cards
-from maxendnet.experiments.engine.web_data import WebPages, convert_swde, missing, web_pages
+from maxendnet.experiments.engine.web_data import WebPages, convert_swde, generated_pages, web_pages
 from maxendnet.experiments.engine.web_systems import (
     CHOSEN,
     GRIDS,
@@ -21,6 +21,7 @@ from maxendnet.experiments.engine.web_systems import (
     score,
 )
 from maxendnet.web import Extractor
+from maxendnet.web.fields.leaf_labels import fields_of
 from maxendnet.web.model.dataset import examples_of
 from maxendnet.web.model.decode import field_margins
 from maxendnet.web.tool.toy import toy_pages
@@ -186,11 +187,34 @@ def test_full_cells_are_those_of_the_paper_and_more():
     assert len(sizes) == len(set(sizes)) == 8 * 10 * 7 and {p for _, _, p in sizes} == {5, 10, 15, 20, 30, 40, 50}
     assert sum(c["part"] == "new sites" for c in cells) == 8 * 7 and sum(c["part"] == "models" for c in cells) == 8 * 5
     assert len(cells) == len({str(sorted(c.items())) for c in cells})
-    assert web.run(cells[0] | {"vertical": "nothing"}, 0, None) == {}
+    assert web.run(few[0] | {"vertical": "nothing"}, 0, None) == {}
 
 
-def test_missing_data_say_what_to_do(tmp_path):
-    assert "--data" in missing(None) and "SWDE" in missing(tmp_path)
+def test_without_swde_the_experiment_runs_on_generated_pages(tmp_path):
+    cells = web.cells("tiny")
+    numbers = [web.run(cell, 0, tmp_path) for cell in cells]
+    assert [bool(n) for n in numbers] == [cell["set"] == "generated" for cell in cells] and any(numbers)
+    rows = [row for cell, n in zip(cells, numbers) for row in web.rows_of(cell, n)]
+    assert {row["system"] for row in rows} == set(SYSTEMS)
+    assert [card.key for card in cards(rows)] == ["generated"]
+    pages = generated_pages(3)
+    assert [len(pages.rows(split)) for split in ("train", "dev", "test")] == [15, 15, 30]
+
+
+def test_block_accuracy_counts_name_image_and_price_where_pages_have_them(pages):
+    rows = pages.rows("test")
+
+    def accuracy(wrong_field):
+        columns = [pages.fields.index(wrong_field)]
+        page_margins = []
+        for i in rows:
+            margins_of_page = np.array([[1.0 if name in fields_of(label) else -1.0 for name in pages.fields]
+                                        for label in pages.labels[i]])  # fmt: skip
+            margins_of_page[:, columns] = -margins_of_page[:, columns]
+            page_margins.append(margins_of_page)
+        return score(pages, rows, page_margins)["all_right"]
+
+    assert accuracy("brand") == 1.0 and accuracy("price") == 0.0
 
 
 def test_the_archive_of_swde_becomes_our_files(tmp_path):
@@ -209,9 +233,7 @@ def test_the_archive_of_swde_becomes_our_files(tmp_path):
         path = tmp_path / "raw" / "groundtruth" / "camera" / f"camera-{site}-{field}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join([f"camera\t{site}\t{field}", "9\t9\t9\t9", *lines]))
-    assert missing(tmp_path)
     convert_swde(tmp_path / "raw", tmp_path, ["camera"], n_pages=8)
-    assert not missing(tmp_path)
     pages = web_pages(tmp_path, "swde", ("camera",))
     assert pages.fields == ["brand", "name"] and [len(pages.rows(x)) for x in ("train", "dev", "test")] == [4, 4, 8]
     expected = {value for given in shop.labels for value in given.values["name"]}

@@ -11,7 +11,7 @@ import numpy as np
 from maxendnet.experiments.engine.experiment import Experiment, Row, Settings
 from maxendnet.experiments.engine.systems import SYSTEMS
 from maxendnet.experiments.engine.web_cards import cards, draw
-from maxendnet.experiments.engine.web_data import VERTICALS, WebPages, missing, web_pages
+from maxendnet.experiments.engine.web_data import VERTICALS, WebPages, generated_pages, web_pages
 from maxendnet.experiments.engine.web_systems import GRIDS, KNOWN, MANY, METHOD, NEW, Protocol, chosen, measure
 from maxendnet.web.model.dataset import MODELS
 
@@ -19,11 +19,11 @@ PERCENTS = (5, 10, 15, 20, 30, 40, 50)
 SIZES: dict[str, dict[str, Any]] = {
     "full": {"verticals": VERTICALS, "sites": None, "draws": 10, "percents": PERCENTS, "seeds": (1, 3, 5),
              "rotations": 7, "model_draws": 5, "visual": ("auto", "job"), "sets": ("products", "recipes"),
-             "set_draws": 5},
+             "set_draws": 5, "shops": (7, 5)},
     "quick": {"verticals": ("camera",), "sites": 2, "draws": 2, "percents": (20,), "seeds": (1,), "rotations": 2,
-              "model_draws": 1, "visual": (), "sets": (), "set_draws": 0},
+              "model_draws": 1, "visual": (), "sets": (), "set_draws": 0, "shops": (3, 1)},
     "tiny": {"verticals": ("camera",), "sites": 2, "draws": 1, "percents": (20,), "seeds": (1,), "rotations": 1,
-             "model_draws": 1, "visual": (), "sets": (), "set_draws": 0},
+             "model_draws": 1, "visual": (), "sets": (), "set_draws": 0, "shops": (3, 1)},
 }  # fmt: skip
 MODEL_PERCENT = {"full": 10, "quick": 10, "tiny": 20}
 SET_PAGES = {"products": 40, "recipes": 20}
@@ -49,12 +49,19 @@ def cells(scale: str) -> list[Settings]:
             for name in names for k in draws
         ]  # fmt: skip
 
-    # ordered so that an interrupted run contains results of every part, the most informative ones first
     small, large = [p for p in percents if p <= 20], [p for p in percents if p > 20]
+    n_shops, shop_draws = s["shops"]
+    generated: list[Settings] = [
+        {"part": "generated", "set": "generated", "vertical": "shops", "sites": n_shops, "draw": k,
+         "percents": small or at}
+        for k in range(shop_draws)
+    ]  # fmt: skip
+    # ordered so that an interrupted run contains results of every part, the most informative ones first
     rotations, seeds = range(s["rotations"]), list(s["seeds"])
     draws, early = range(s["draws"]), range(min(3, s["draws"]))
     models, every = range(s["model_draws"]), {"percents": at, "models": list(PAGE_MODELS)}
     groups = [
+        generated,
         part_settings("few pages", first, draws, percents=small),
         part_settings("few pages", others, early[:1], percents=small),
         part_settings("new sites", first, rotations, seeds=seeds),
@@ -82,11 +89,14 @@ def cells(scale: str) -> list[Settings]:
 def run(settings: Settings, seed: int, data: Path | None) -> Row:
     kind, where, name = settings["part"], settings["set"], settings["vertical"]
     names = ("train", "test") if kind == "other pages" else (name,)
-    if data is None or not all((data / where / f"{n}.jsonl.gz").exists() for n in names):
-        return {}
     rows: list[Row] = []
-    pages = web_pages(data, where, names, settings["sites"])
-    if kind in ("few pages", "models"):
+    if kind == "generated":
+        pages = generated_pages(settings["sites"])
+    elif data is None or not all((data / where / f"{n}.jsonl.gz").exists() for n in names):
+        return {}
+    else:
+        pages = web_pages(data, where, names, settings["sites"])
+    if kind in ("few pages", "models", "generated"):
         train = pages.rows("train")
         order = np.random.default_rng([seed, settings["draw"]]).permutation(train)
         for percent in settings["percents"]:
@@ -145,10 +155,12 @@ EXPERIMENT = Experiment(
     f"{SET_PAGES['recipes']} of recipes, each of another site, tested on other sites, five draws. For every field the "
     "leaf with the largest max-marginal over none is the answer, and "
     "there is always one. F1 is averaged over fields (on new sites: over site and field); block instance accuracy is "
-    "the share of pages with all fields right. Pairs of the tests are the sites of the test pages, each with its mean "
+    "the share of pages with name, image and price right, or all fields where pages have no names and prices. "
+    "*Generated*: few pages of seven generated shops, which need no data. "
+    "Pairs of the tests are the sites of the test pages, each with its mean "
     "over draws and sizes. " + METHOD + " Candidates: "
     + "; ".join(f"{s} {', '.join(' '.join(f'{k} {v:g}' for k, v in c.items()) for c in grid)}"
                 for s, grid in GRIDS["choice"].items() if grid[0])
     + ".",
-    cells=cells, run=run, cards=cards, draw=draw, size=(10.5, 7.5), rows=rows_of, needs=missing,
+    cells=cells, run=run, cards=cards, draw=draw, size=(10.5, 7.5), rows=rows_of,
 )  # fmt: skip

@@ -59,6 +59,12 @@ def cards(rows: list[Row]) -> list[Card]:
                      [*table(new, "f1", "seed sites"), *table(new, "f1_agreed", "seed sites, agreement")], beyond=True)
         )  # fmt: skip
     conclusions += model_cards(select(rows, part="models")) + layout_cards(select(rows, part="layout"))
+    shops = select(rows, part="generated")
+    if shops:
+        conclusions.append(
+            _compare("generated", "LapMEDN beats the unregularised CRF on generated shops.", shops,
+                     [("LapMEDN", "CRF")], better, [*table(shops, "f1"), *table(shops, "all_right")], beyond=True)
+        )  # fmt: skip
     for name in distinct(select(rows, part="other pages"), "vertical"):
         conclusions.append(other_card(name, select(rows, part="other pages", vertical=name)))
     return conclusions

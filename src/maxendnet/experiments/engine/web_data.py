@@ -35,6 +35,7 @@ from maxendnet.web.model.dataset import INNER_GROUP, Featurised, featurise, freq
 from maxendnet.web.model.decode import fields_together
 from maxendnet.web.model.numbering import Numbering
 from maxendnet.web.pages.page import Page
+from maxendnet.web.tool.toy import toy_pages
 from maxendnet.web.views.view import View, make_views
 
 IntArray = NDArray[np.int64]
@@ -141,6 +142,18 @@ def web_pages(
     return WebPages(rows, layout)
 
 
+@lru_cache(maxsize=1)
+def generated_pages(n_sites: int) -> WebPages:
+    """Generate pages of shops, 20 per site: a quarter to learn from, a quarter to choose constants, half to test."""
+    shops = toy_pages(n_sites=n_sites, n_pages=20)
+    splits = ("train", "dev", "test", "test")
+    return WebPages([
+        {"page": page.name, "site": page.site, "html": shops.html[page.name], "values": given.values,
+         "split": splits[i % 4]}
+        for i, (page, given) in enumerate(zip(shops.pages, shops.labels))
+    ])  # fmt: skip
+
+
 def convert_swde(source: Path, target: Path, verticals: Sequence[str] = VERTICALS, n_pages: int = 20) -> list[Path]:
     """Make the files of the experiment from the unpacked archive of SWDE.
 
@@ -194,13 +207,3 @@ def _swde_values(folder: Path) -> dict[str, dict[str, dict[str, list[str]]]]:
             page_values = values_by_site.setdefault(site, {}).setdefault(page, {})
             page_values[field] = [unescape(value) for value in values if value and value != "<NULL>"]
     return values_by_site
-
-
-def missing(data: Path | None) -> str:
-    """Why the experiment cannot run; empty when it can."""
-    if data is None or not any((data / "swde" / f"{name}.jsonl.gz").exists() for name in VERTICALS):
-        return (
-            "no file swde/<vertical>.jsonl.gz is in the data path. Give it with --data; "
-            "maxendnet.experiments.engine.web_data says where SWDE is and makes the files."
-        )
-    return ""

@@ -30,6 +30,8 @@ MISS = 5.0
 """What a margin model pays for a missed field; any other error costs 1."""
 TOL = {"choice": 0.005, "independent": 0.02, "chain": 0.02, "hierarchical": 0.02}
 L1_TOL = 0.05
+BLOCK = ("name", "image", "price")
+"""Fields that the block instance accuracy of the paper counts."""
 PASSES = {"choice": 200, "independent": 400, "chain": 1500, "hierarchical": 1500}
 """Where a page is an example, a pass is a handful of updates."""
 
@@ -190,7 +192,7 @@ def margins(pages: WebPages, rows: IntArray, fitted: Fit, model: str) -> list[Fl
 
 
 def score(pages: WebPages, rows: IntArray, page_margins: Sequence[FloatArray], by_site: bool = False) -> Row:
-    """Average F1 over fields and share of pages with all fields right, overall and by site.
+    """Average F1 over fields and share of pages with all fields of the block right, overall and by site.
 
     Parameters
     ----------
@@ -206,6 +208,7 @@ def score(pages: WebPages, rows: IntArray, page_margins: Sequence[FloatArray], b
     shape = (len(sites), len(pages.fields))
     hits, answers, true = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     right: list[list[bool]] = [[] for _ in sites]
+    block = [name for name in pages.fields if name in BLOCK] if {"name", "price"} <= set(pages.fields) else pages.fields
     for i, m in zip(rows.tolist(), page_margins):
         s = sites.index(str(pages.site[i]))
         complete = True
@@ -215,7 +218,7 @@ def score(pages: WebPages, rows: IntArray, page_margins: Sequence[FloatArray], b
             hits[s, f] += hit
             answers[s, f] += best is not None
             true[s, f] += name in pages.has[i]
-            complete &= hit or name not in pages.has[i]
+            complete &= hit or name not in pages.has[i] or name not in block
         right[s].append(complete)
     with np.errstate(invalid="ignore"):
         of_sites = np.where(true > 0, 2 * hits / (answers + true), np.nan)
