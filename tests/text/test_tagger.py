@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from forge import forged
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import maxendnet as mx
+from maxendnet.estimators.file import KIND
+from maxendnet.models.container import read_sealed, write_sealed
 from maxendnet.text import Columns, Tagger, TextError, TokenFeatures, read_columns, span_scores
 
 PEOPLE, VERBS = ["Ada", "Bob", "Cleo", "Dan Brown", "Eve Smith"], ["met", "saw", "called", "the", "a"]
@@ -142,6 +145,7 @@ def test_files_that_are_not_taggers_are_an_error(tmp_path, tagger):
     [
         ("temperature", 0, "the temperature is 0.0"),
         ("temperature", "x", "could not convert"),
+        pytest.param("temperature", 10**400, "too large", id="huge"),
         ("scheme", "x", "scheme must be one of"),
         ("features", {}, "'gazetteers' is missing"),
         ("features", None, "NoneType"),
@@ -155,6 +159,21 @@ def test_a_file_with_invalid_content_is_an_error(part, value, message, tmp_path,
     save(tagger.estimator_, tmp_path / "m", application)
     with pytest.raises(mx.ModelFileError, match=f"the description of the tagger is damaged .*{message}"):
         Tagger.load(tmp_path / "m")
+
+
+def test_forged_descriptions_are_refused_or_can_be_used(tmp_path, tagger):
+    path, (X, _) = tmp_path / "m", corpus(3, seed=1)
+    tagger.save(path)
+    header, arrays = read_sealed(path, KIND)
+    n_refused = 0
+    for seed in range(60):
+        changed, new, _ = forged(header, arrays, seed, ["application"])
+        write_sealed(path, KIND, changed, {name: np.ascontiguousarray(array) for name, array in new.items()})
+        try:
+            Tagger.load(path).predict(X)
+        except (mx.ModelFileError, TextError):
+            n_refused += 1
+    assert n_refused >= 30
 
 
 @pytest.mark.parametrize(

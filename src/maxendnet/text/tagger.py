@@ -674,7 +674,7 @@ class Tagger(BaseEstimator):
             return cls._from_application(application, fitted, estimator)
         except FunctionError as error:
             raise FunctionError(f"{os.fspath(path)}: {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise ModelFileError(
                 f"{os.fspath(path)}: the description of the tagger is damaged ({problem}); train it again with "
