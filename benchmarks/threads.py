@@ -1,10 +1,10 @@
 """Speed-up of whole fits by a second thread, compared with two parallel processes.
 
-All six systems are fitted to folds 1-9 of the OCR letters (pixels and transitions) with their default solvers, and one
-of them also by `BlockFrankWolfe` with one and two parts. For each, three measurements alternate: a fit on one thread, a
-fit on two threads, and two processes that make the one-thread fit at the same time, which is an upper limit of the
-machine. The share is the number of fits per second on two threads relative to that of the two processes. Times are wall
-seconds, the median of ``--repeat`` turns; the machine must be idle otherwise.
+All six systems are fitted to folds 1-9 of the OCR letters (pixels and transitions) with default settings, and `M3N`
+also by two solvers that use several threads. For each, three measurements alternate: a fit on one thread, a fit on two
+threads, and two processes that make the one-thread fit at the same time, which is an upper limit of the machine. The
+share is the number of fits per second on two threads relative to that of the two processes. Times are wall seconds, the
+median of ``--repeat`` turns; the machine must be idle otherwise.
 
     python benchmarks/threads.py
 """
@@ -22,18 +22,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from maxendnet import CRF, L1CRF, L1M3N, L2CRF, M3N, LapMEDN
-from maxendnet.solvers import BlockFrankWolfe
+from maxendnet.solvers import BlockFrankWolfe, Smoothing
 
 MODELS: dict[str, Any] = {
-    "M3N(C=2), tol 0.01": M3N(2.0, tol=1e-2),
-    "M3N(C=0.1), tol 0.01": M3N(0.1, tol=1e-2),
-    "M3N(C=0.1), tol 0.01, block by block": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe()),
-    "M3N(C=0.1), tol 0.01, two parts": M3N(0.1, tol=1e-2, solver=BlockFrankWolfe(parts=2)),
-    "LapMEDN(C=5, lam=25), tol 0.01": LapMEDN(5.0, 25.0, tol=1e-2),
-    "L1M3N(C=0.1), tol 0.1": L1M3N(0.1, tol=1e-1),
-    "L2CRF(lam=2), tol 0.001": L2CRF(2.0, tol=1e-3),
-    "L1CRF(lam=1), tol 0.01": L1CRF(1.0, tol=1e-2),
-    "CRF(), tol 0.01": CRF(tol=1e-2),
+    **{f"{cls.__name__}()": cls() for cls in (LapMEDN, M3N, L1M3N, L2CRF, L1CRF, CRF)},
+    "M3N(solver=Smoothing())": M3N(solver=Smoothing()),
+    "M3N(solver=BlockFrankWolfe(parts=2))": M3N(solver=BlockFrankWolfe(parts=2)),
 }
 
 
@@ -89,7 +83,7 @@ def main() -> None:
         one, two, both = np.median(found, axis=0)
         share = float(np.median([b / (2 * t) for _, t, b in found]))
         rows.append((name, f"{one:.2f}", f"{two:.2f}", f"{one / two:.2f}", f"{both:.2f}", f"**{share:.2f}**",
-                     common.verdict(share, 0.9, least=True)))  # fmt: skip
+                     common.verdict(share, 0.85, least=True)))  # fmt: skip
     for pipe in pipes:
         pipe.send(None)
     print(f"{len(examples):,} words, wall seconds, median of {given.repeat}:\n")
