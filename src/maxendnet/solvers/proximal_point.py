@@ -19,7 +19,7 @@ from maxendnet.solvers.certificate.dual_mixture import l1_dual_value
 from maxendnet.utils.checks import require_count
 from maxendnet.utils.state_fields import NonNegative, Positive, require_equal, rounding_of
 
-MIN_CHANCE = 0.02
+MIN_CHANCE = 0.2
 """Smallest sampling weight of an example, relative to the mean. An example whose gap was 0 at the previous centre must
 be visited again, because its gap may be positive at the new one."""
 MOVES_PER_EVALUATION = 3
