@@ -38,7 +38,7 @@ def read_frame(
     >>> X[0], y
     ([('Ada',), ('slept',)], [['B-PER', 'O'], ['O']])
     """
-    table = _narwhals_of(frame)
+    table = _table_of(frame)
     fields = [tokens] if isinstance(tokens, str) else list(tokens)
     rows = _rows_of_sentences(table, sequence)
     cells = {field: _texts(table, field) for field in [*fields, *([] if tags is None else [tags])]}
@@ -71,7 +71,7 @@ def tag_frame(
     >>> tag_frame(tagger, {"sentence": [1, 1], "word": ["Bob", "met"]}, "sentence", "word")["label"]
     ['B-PER', 'O']
     """
-    table = _narwhals_of(frame)
+    table = _table_of(frame)
     for name in (label, probability):
         if name in table:
             raise TextError(f"the frame already has a column {name!r}; pass another name: label=, probability=.")
@@ -84,7 +84,7 @@ def tag_frame(
     return table.with_columns({label: labels, probability: probabilities})
 
 
-class _Mapping(dict[str, Any]):
+class _Lists(dict[str, Any]):
     """Dict of lists, as a frame."""
 
     def with_columns(self, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
@@ -115,10 +115,10 @@ class _Frame:
         return self.frame.with_columns(*series).to_native()
 
 
-def _narwhals_of(frame: Any) -> Any:
+def _table_of(frame: Any) -> Any:
     """Return a frame with the same methods for all packages."""
     if isinstance(frame, Mapping):
-        return _Mapping(frame)
+        return _Lists(frame)
     try:
         import narwhals
     except ModuleNotFoundError:
