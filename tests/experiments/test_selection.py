@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from maxendnet import Examples, MaxEnDNet, Uniform
+from maxendnet.experiments.claims import bound
 from maxendnet.experiments.engine import paper_procedure, selection
 from maxendnet.experiments.engine.data import best_labels, chains
 from maxendnet.experiments.engine.paper_procedure import SYNTHETIC_GRIDS, algorithm_1, measure_ocr, synthetic_model
@@ -110,3 +112,17 @@ def test_the_generating_model_labels_as_brute_force_does(drawn):
     for x, y in zip(examples.split(examples.X @ drawn.coef), labels):
         scores = x[np.arange(8), every].sum(axis=1) + drawn.transitions[every[:, :-1], every[:, 1:]].sum(axis=1)
         assert scores.max() == pytest.approx(x[np.arange(8), y].sum() + drawn.transitions[y[:-1], y[1:]].sum())
+
+
+def test_theorem_8_is_certified_under_a_uniform_prior(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = [rng.integers(0, 2, size=(4, 5)).astype(float) for _ in range(30)]
+    examples = Examples.build(X, [x[:, 0].astype(int) for x in X])
+    model = MaxEnDNet(prior=Uniform(a=1.0), C=0.1, tol=1e-3, random_state=0).fit(examples)
+    sizes = []
+    monkeypatch.setattr(bound, "margin_bound", lambda m, kl, log_y, c, delta: (sizes.append((m, c)), (2.0, 0.1))[1])
+    assert bound.certified_theorem_8(model, examples, 1.0) == 2.0
+    ((margins, c),) = sizes
+    # no weights in the box give a larger score: the sum of the features is at most c
+    assert c == 4 * 5 + 3 and max(x.sum() for x in X) + 3 <= c
+    assert np.sum(margins > 0) == sum(np.array_equal(p, x[:, 0]) for p, x in zip(model.predict(examples), X))
