@@ -149,3 +149,19 @@ def test_ctrl_c_is_quiet(tmp_path):
     _, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors and "Error" not in errors, errors
     assert process.returncode == 0
+
+
+@needs_chromium
+def test_a_click_on_a_page_of_many_texts_looks_at_one_place(tmp_path):
+    (tmp_path / "pages").mkdir()
+    lines = "<br>".join(f"Line number {k}" for k in range(300))
+    (tmp_path / "pages" / "a.html").write_text(f"<h1>Lines</h1>{lines}", encoding="utf-8")
+    with working(tmp_path) as (browser, _):
+        browser.run("window.looked = 0; hidesText = () => { looked += 1; return false; }; 0")
+        browser.click_text("Line number 200")
+        browser.wait(SURE)
+        assert saved(tmp_path)["a.html"][1] == [("name", "Line number 200")]
+        assert browser.run("looked") == 1  # the first place for the tag is free
+        browser.run("show()")
+        assert browser.run("looked") == 1 and browser.run("document.querySelectorAll('.mark span').length") == 1
+        assert reports(browser) == []

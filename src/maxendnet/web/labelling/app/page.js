@@ -20,9 +20,11 @@ let shown = null; // the page that is displayed, while another may be loading
 let complete = null; // the page that is completely drawn
 let drawn = new Map(); // page node -> nodes of the frame's document
 let leafOf = new Map(); // page node -> leaf
-let tagPlaces = new Map(); // label -> positions at which its tag hides no text
+let tagPlaces = new Map(); // label -> positions for its tag, and whether it hides no text there, if that is known
 let letters = new Map(); // page node -> position of each character of its text: [node, offset, length]
+let rectsOf = new WeakMap(); // node of the frame's document -> its rectangles
 const leafOfDrawn = new WeakMap(); // node of the frame's document -> leaf
+let textsIn = new WeakMap(); // element of the frame's document -> its own texts that are leaves
 
 function load(address) {
   return new Promise((resolve) => {
@@ -38,6 +40,7 @@ async function draw() {
   marks.replaceChildren();
   await load(BASE + "pages/" + path + (page.frame.quirks ? "?quirks=1" : ""));
   drawn = new Map();
+  textsIn = new WeakMap();
   leafOf = new Map();
   page.leaves.forEach(([n], k) => leafOf.set(n, k));
   const domNodes = []; // nodes of the frame's document
@@ -69,6 +72,11 @@ function drawNext(domNodes) {
     if (leafOf.has(number)) {
       drawn.set(number, [...(drawn.get(number) || []), node]);
       leafOfDrawn.set(node, leafOf.get(number));
+      if (tag === "#") {
+        const element = domNodes[parent] || doc.body;
+        if (!textsIn.has(element)) textsIn.set(element, []);
+        textsIn.get(element).push(node);
+      }
     }
   }
   doc.body.appendChild(all);
@@ -128,6 +136,7 @@ function grow() {
   const wide = Math.min(4000, Math.max(stage.clientWidth / scale, doc.documentElement.scrollWidth));
   frame.style.height = height + "px";
   frame.style.width = wide + "px";
+  rectsOf = new WeakMap();
   paper.style.transform = "scale(" + scale + ")";
   room.style.height = height * scale + "px";
   room.style.width = wide * scale + "px";
@@ -274,6 +283,12 @@ function rects(node) {
   return range.getClientRects();
 }
 
+// return the rectangles of a node, which are kept until the page is laid out again
+function placedRects(node) {
+  if (!rectsOf.has(node)) rectsOf.set(node, [...rects(node)]);
+  return rectsOf.get(node);
+}
+
 function outline() {
   marks.replaceChildren();
   if (shown !== page) return;
@@ -306,11 +321,15 @@ const pen = document.createElement("canvas").getContext("2d");
 // Without room for the name, the tag is a dot; without room for a dot, the result is null
 function tagPlace(label, box, taken) {
   const id = key(label);
-  if (!tagPlaces.has(id)) tagPlaces.set(id, freePlaces(label[1], box));
-  return tagPlaces.get(id).find((spot) => !taken.some((other) => overlap(other, spot))) || null;
+  if (!tagPlaces.has(id)) tagPlaces.set(id, placesAround(label[1], box));
+  return tagPlaces.get(id).find((spot) => {
+    if (taken.some((other) => overlap(other, spot))) return false;
+    if (spot.free === undefined) spot.free = !hidesText(spot); // slow on large pages, so only where it matters
+    return spot.free;
+  }) || null;
 }
 
-function freePlaces(name, box) {
+function placesAround(name, box) {
   pen.font = '600 11px system-ui, "DejaVu Sans", sans-serif';
   const out = [];
   const { left, top, right, bottom } = grown(box, 3);
@@ -318,7 +337,7 @@ function freePlaces(name, box) {
     const places = [[left, top - high], [right - long, top - high], [right, Math.max(0, top)], [left - long, Math.max(0, top)], [left, bottom], [right - long, bottom]];
     for (const [x, y] of places) {
       const spot = { left: x, top: y, right: x + long, bottom: y + high, dot };
-      if (x >= 0 && y >= 0 && spot.right <= frame.clientWidth && spot.bottom <= frame.clientHeight && !hidesText(spot)) out.push(spot);
+      if (x >= 0 && y >= 0 && spot.right <= frame.clientWidth && spot.bottom <= frame.clientHeight) out.push(spot);
     }
   }
   return out;
@@ -348,10 +367,11 @@ function colour(element, f) {
 
 // return the leaf exactly at a point of the frame, or -1
 function leafUnder(x, y, pad) {
-  for (const element of frame.contentDocument.elementsFromPoint(x, y)) {
-    for (const node of [element, ...element.childNodes]) {
+  const doc = frame.contentDocument;
+  for (const element of doc.elementsFromPoint(x, y)) {
+    for (const node of [element, ...(textsIn.get(element) || [])]) {
       const leaf = leafOfDrawn.get(node);
-      if (leaf !== undefined && [...rects(node)].some((r) => inside(r, x, y, pad))) return leaf;
+      if (leaf !== undefined && placedRects(node).some((r) => inside(r, x, y, pad))) return leaf;
     }
   }
   return -1;
