@@ -94,6 +94,19 @@ def test_on_line_steps_in_algorithm_1_tend_to_the_solutions_of_its_problems(draw
         assert row["passes"] == 1 and 0 < row["error"] < 1
 
 
+def test_constants_of_on_line_steps_are_those_with_the_lowest_held_out_error(drawn, monkeypatch):
+    class Scored:
+        def __init__(self, point):
+            self.point = point
+
+        def score(self, examples):
+            return 1.0 - abs(self.point["beta"] - 20.0) / 100 - abs(self.point["lam"] - 16.0) / 100
+
+    monkeypatch.setattr(paper_procedure, "fit_online", lambda system, point, train, seed: Scored(point))
+    assert paper_procedure.tune_online("LapMEDN", drawn.examples, 0) == {"lam": 16.0, "beta": 20.0}
+    assert paper_procedure.tune_online("M3N", drawn.examples, 0) == {"lam": 0.0, "beta": 20.0}
+
+
 def test_a_fit_records_its_support_and_its_errors_by_group(drawn):
     train, test = drawn.examples[:20], drawn.examples[20:]
     groups = np.arange(len(test)) % 3
