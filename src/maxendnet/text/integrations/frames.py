@@ -50,7 +50,7 @@ def tag_frame(
     tagger: Any, frame: Any, sequence: str, tokens: str | Sequence[str], label: str = "label",
     probability: str = "probability",
 ) -> Any:  # fmt: skip
-    """Return a data frame with the predicted labels of its tokens and their probabilities.
+    """Return a data frame with the labels of its tokens and their probabilities.
 
     Parameters
     ----------
