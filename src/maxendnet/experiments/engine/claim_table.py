@@ -186,7 +186,9 @@ def correction(runs: Iterable[dict[str, Any]]) -> str:
     tested = [card for run in runs for card in run["cards"] if card["p"] is not None and card["verdict"]["agrees"]
               and card["margin"] is None]  # fmt: skip
     n_tests = sum(card["p"] is not None for run in runs for card in run["cards"])
-    significant = statistics.holm([card["p"] for card in tested]) if tested else []
+    if not n_tests:
+        return "Intervals are 95 % intervals of paired tests, without a correction for the number of cards."
+    significant = statistics.holm([card["p"] for card in tested])
     return (
         f"Intervals are 95 % intervals of paired tests, without a correction for the number of cards ({n_tests} with a "
         f"test). A card with several comparisons agrees with its claim only if each of them does. Of the "
