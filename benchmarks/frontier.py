@@ -274,6 +274,8 @@ def draw(found: dict[str, list[dict[str, Any]]], unit: str, title: str, path: Pa
               title="proven gap")  # fmt: skip
     for axis in (left, right):
         axis.grid(alpha=0.3)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter("")
     figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     figure.set_layout_engine("constrained")
     path.parent.mkdir(parents=True, exist_ok=True)
