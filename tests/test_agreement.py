@@ -46,7 +46,7 @@ from maxendnet.structures import Chain, Choice, Independent, Tree
 from maxendnet.structures.bound.choice import BoundChoice
 
 TOL = 1e-6
-MAX_PASSES = 5000
+MAX_PASSES = 10_000
 # Relative error of the optimum by cvxpy: 1e-10 is requested, and results worse than 5e-9 are refused.
 SLACK = 1e-8
 

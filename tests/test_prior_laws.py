@@ -196,8 +196,9 @@ def test_the_priors_with_a_quadratic_bound():
     assert names == {"Gaussian", "Laplace", "NormalGamma", "NormalInverseGaussian"}
 
 
-@pytest.mark.parametrize("prior", BOUNDED)
-def test_the_quadratic_bound_touches_the_penalty_and_is_nowhere_below(prior):
+@pytest.mark.parametrize("bounded", BOUNDED)
+def test_the_quadratic_bound_touches_the_penalty_and_is_nowhere_below(bounded):
+    prior = bounded
     rng = np.random.default_rng(0)
     scale = np.sqrt(np.max(prior.variance(np.zeros(K))))
     for size in (0.0, 1e-6, 1.0, 1e3):

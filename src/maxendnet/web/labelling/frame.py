@@ -273,7 +273,7 @@ def safe_css(css: str) -> str:
 
     Examples
     --------
-    >>> safe_css('@import "a.css"; p { color: red; background: u\\72l(http://x.com/a.png) }')
+    >>> safe_css('@import "a.css"; p { color: red; background: u\\\\72l(http://x.com/a.png) }')
     ' p { color: red; background: blocked(http://x.com/a.png) }'
     >>> safe_css("p { background: url(data:image/png;base64,AA) }")
     'p { background: url(data:image/png;base64,AA) }'

@@ -75,7 +75,11 @@ def extract_records(
             n_cells = sum(cell is not None for cell in cells)
             if page.source is None or all_rows or n_cells >= min(MIN_CELLS, (len(cells) + 1) // 2):
                 if page.source is not None and not all_rows:
-                    of_values = [None if x is None else _mark(view, x.best.leaf) for x in values]
+                    # values below the minimum confidence do not count
+                    of_values = [
+                        None if x is None or cell is None else _mark(view, x.best.leaf)
+                        for x, cell in zip(values, cells)
+                    ]
                     marks.setdefault(id(page.source), []).append(of_values)
                 of_view.append(Record(page.name, page.site, number, dict(zip(fields, cells)), page.url))
                 number += 1
