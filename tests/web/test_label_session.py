@@ -81,6 +81,19 @@ def test_training_waits_while_a_page_is_opened(shop, monkeypatch):
     assert opened == [True, True, True]
 
 
+def test_a_session_stops_after_ctrl_c_while_its_thread_starts(shop, monkeypatch):
+    folder, toy = shop
+    session = LabellingSession(folder / "pages", toy.pages, FIELDS, LabelFile(folder / "shop.labels.jsonl"))
+
+    def interrupted(thread):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.start()
+    session.stop()  # there is no thread to wait for
+
+
 def test_a_complete_labelling_session(shop):
     folder, toy = shop
     session, notes = prepare(folder / "shop", folder / "pages", fields=FIELDS)

@@ -357,8 +357,9 @@ class LabellingSession:
 
     def start(self) -> None:
         """Start training in the background."""
-        self._thread = threading.Thread(target=self._run, name="training", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="training", daemon=True)
+        thread.start()  # Ctrl-C may arrive here, and `stop` can only wait for a thread that runs
+        self._thread = thread
 
     def stop(self) -> None:
         """Stop training, and wait at most `STOP_TIMEOUT` seconds for the thread to end."""
