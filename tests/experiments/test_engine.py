@@ -113,13 +113,13 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path, monkeypatch):
     process.wait()
     gate.touch()
     wait_for(lambda: not alive(process.pid))  # nobody goes on computing
-    kept = ResultsTable(path).read()
-    assert 3 <= len(kept) <= 4
+    stored = ResultsTable(path).read()
+    assert 3 <= len(stored) <= 4
     began = len(log.read_text().split())
     assert len(go(tmp_path).done) == 12
     again = log.read_text().split()[began:]
     assert sorted(again) == sorted(
-        {str(k) for k in range(12)} - {str(done.settings["place"]) for done in kept.values()}
+        {str(k) for k in range(12)} - {str(done.settings["place"]) for done in stored.values()}
     )
 
 

@@ -30,10 +30,12 @@ def test_the_optimum_is_that_of_the_linear_programme():
 def test_the_optimum_is_that_of_block_frank_wolfe(prior, C):
     model = MaxEnDNet(prior, C=C, random_state=0, max_passes=20_000)
     proximal = clone(model).set_params(solver=ProximalPoint(), tol=1e-4).fit(X, Y)
-    other = clone(model).set_params(solver=BlockFrankWolfe(), tol=1e-2).fit(X, Y)
+    by_blocks = clone(model).set_params(solver=BlockFrankWolfe(), tol=1e-3).fit(X, Y)
     assert proximal.converged_ and proximal.gap_ <= 1e-4
-    assert proximal.dual_ <= other.objective_ * (1 + 1e-9) and other.dual_ <= proximal.objective_ * (1 + 1e-9)
-    assert all(row.dual <= proximal.objective_ * (1 + 1e-9) for row in proximal.trace_)
+    assert proximal.dual_ <= by_blocks.objective_ * (1 + 1e-9) and by_blocks.dual_ <= proximal.objective_ * (1 + 1e-9)
+    assert proximal.objective_ <= by_blocks.objective_ * (1 + 1e-4)
+    lowest = min(proximal.objective_, by_blocks.objective_)
+    assert all(row.dual <= lowest * (1 + 1e-9) for row in proximal.trace_)
 
 
 def test_weights_are_exactly_zero():

@@ -219,9 +219,9 @@ class _Matches(NamedTuple):
     ) -> _Matches:  # fmt: skip
         correct: set[tuple[int, str]] = set()
         wrong: set[tuple[int, str]] = set()
-        one = ValueList([selector], 0, 0, True)
+        candidate = ValueList([selector], 0, 0, True)
         for i, page in enumerate(labelled):
-            for span in one.spans(page.view):
+            for span in candidate.spans(page.view):
                 if words := " ".join(words_of(span_text(page.view, span))):
                     (correct if (i, words) in targets else wrong).add((i, words))
         return cls(frozenset(correct), frozenset(wrong), targets)
